@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterable, Sequence
 
 from fastapi import APIRouter, Response
 from prometheus_client import (
@@ -20,7 +19,7 @@ from tapestry.service.api.context import Context, Parts
 from tapestry.service.api.models import HealthAnswer, ReadyAnswer
 from tapestry.service.api.openapi_parts import problems, text_answer
 from tapestry.service.lifecycle import STATUSES
-from tapestry.service.store import StoreError
+from tapestry.service.store import StoreError, WorkerHeartbeat
 
 router = APIRouter(tags=["operations"])
 
@@ -42,8 +41,13 @@ async def healthz() -> Response:
 def readyz(parts: Parts) -> Response:
     """Check that the database answers; `workers` is the number of live workers (none: runs wait)."""
     parts.store.ping()
-    workers = parts.store.workers.alive(datetime.now(UTC) - timedelta(seconds=ALIVE_S))
-    return answer({"status": "ok", "workers": len(workers)})
+    workers = parts.store.workers.alive(ALIVE_S)
+    return answer({"status": "ok", "workers": len(workers), "clock_skew_s": _skew_s(workers)})
+
+
+def _skew_s(workers: Sequence[WorkerHeartbeat]) -> float:
+    """Return the largest difference of a worker's clock from the database's, as far as it is known."""
+    return max((abs(worker.ahead_s or 0.0) for worker in workers), default=0.0)
 
 
 class Metrics:
@@ -103,7 +107,7 @@ class _StoreCollector:
         yield viewers
         try:
             counts = self._context.store.jobs.counts()
-            alive = self._context.store.workers.alive(datetime.now(UTC) - timedelta(seconds=ALIVE_S))
+            alive = self._context.store.workers.alive(ALIVE_S)
         except StoreError:
             return
         for kind in ("runs", "executions"):
@@ -116,6 +120,7 @@ class _StoreCollector:
         for name, text, value in (
             ("tapestry_queued_jobs", "Jobs that nobody does yet", counts["queued"]),
             ("tapestry_workers", "Workers heard of in the last seconds", len(alive)),
+            ("tapestry_clock_skew_seconds", "Largest difference from the database's clock", _skew_s(alive)),
         ):
             family = GaugeMetricFamily(name, text)
             family.add_metric((), value)

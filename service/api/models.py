@@ -436,7 +436,11 @@ class HealthAnswer(Answer):
 
 
 class ReadyAnswer(Answer):
-    """Readiness of the service; `workers` are those heard of in the last seconds."""
+    """Readiness of the service; `workers` are those heard of in the last seconds.
+
+    `clock_skew_s` is the largest difference of one of their clocks from the database's, 0 where that is a file.
+    """
 
     status: Literal["ok"]
     workers: int
+    clock_skew_s: float

@@ -5,8 +5,6 @@ All of it lasts as long as one attempt at the run: claims, releases and ends of 
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from sqlalchemy import ColumnElement, Connection, and_, delete, insert, select, update
 
 from tapestry.service.store.graphs import insert_if_new
@@ -58,13 +56,13 @@ class Epochs:
             raise UnknownId(f"run {run_id} has no variant {token[:12]} any more")
         return content
 
-    def take(self, worker: str, release: str, now: datetime) -> SharedEpoch | None:
-        """Take the first open epoch of a run whose worker is alive; return None if there is none."""
+    def take(self, worker: str, release: str) -> SharedEpoch | None:
+        """Take the first open epoch of a run that a worker has; return None if there is none."""
         lives = and_(
             LeaseRow.kind == "run",
             LeaseRow.subject == EpochRow.run_id,
             LeaseRow.attempt == EpochRow.attempt,
-            LeaseRow.expires_at > now,
+            LeaseRow.owner.is_not(None),
         )
         columns = (EpochRow.run_id, EpochRow.attempt, EpochRow.number, EpochRow.variant, EpochRow.content)
         query = (

@@ -2,15 +2,17 @@
 
 Fencing: a write first renews the worker's lease by kind, subject, owner and attempt, in the same transaction.
 If there is no such lease any more, the write is refused (LeaseLost) and changes nothing, so that a worker
-that was presumed dead cannot disturb the one that took over. Timestamps are the workers' own; their clocks
-may differ by less than the duration of a lease.
+that was presumed dead cannot disturb the one that took over.
+
+A worker is presumed dead by who has seen the counter of its lease stand still for as long as the lease lasts, on a
+clock of its own that never jumps. Timestamps are the workers' own, and decide nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, cast
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, delete, func, insert, or_, select, update
@@ -36,23 +38,30 @@ from tapestry.service.store.tables import (
     RunRow,
 )
 from tapestry.service.store.tensors import put_tensors, put_values
+from tapestry.service.store.watch import Watch
 
 KINDS: tuple[Kind, ...] = ("run", "execution")
+LONGEST_LOOK_S = 5.0  # between two looks at leases: so much of the time counts at most
 
 
 class Jobs:
     """The queue and the leases, and all that workers write about their jobs."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, clock: Callable[[], float]) -> None:
         self._database = database
+        self._watches = {kind: Watch(clock, LONGEST_LOOK_S) for kind in KINDS}
 
     def claim(self, owner: str, now: datetime, lease_s: float, kinds: Sequence[Kind] = KINDS) -> Job | None:
-        """Claim the oldest job that is free, or whose worker's lease has run out; return None if there is none."""
+        """Claim the oldest job that is free, or whose worker is presumed dead; return None if there is none.
+
+        A worker is presumed dead once its lease stood still for its length while this store was asked again and again.
+        """
         with self._database.reading() as connection:  # workers ask often, and mostly there is nothing to take
-            if connection.execute(_claimable(now, kinds)).first() is None:
+            claimable = _claimable(kinds, self._still(connection, kinds))
+            if connection.execute(claimable).first() is None:
                 return None
         with self._database.writing() as connection:
-            row = connection.execute(_claimable(now, kinds).with_for_update(skip_locked=True)).first()
+            row = connection.execute(claimable.with_for_update(skip_locked=True)).first()
             if row is None:
                 return None
             attempts = row.attempts_without_progress + 1
@@ -61,38 +70,52 @@ class Jobs:
                 "owner": owner,
                 "attempt": job.attempt,
                 "attempts_without_progress": attempts,
-                "expires_at": now + timedelta(seconds=lease_s),
+                "beat": LeaseRow.beat + 1,
+                "lease_s": lease_s,
             }
             connection.execute(update(LeaseRow).where(_is(job.kind, job.subject)).values(taken))
             _begin(connection, job, now)
             return job
 
-    def waits(self, now: datetime, kind: Kind) -> bool:
-        """Return whether a job of a kind waits for a worker."""
+    def waits(self, kind: Kind) -> bool:
+        """Return whether a job of a kind waits for a worker, or for another one than it had."""
         with self._database.reading() as connection:
-            return connection.execute(_claimable(now, (kind,))).first() is not None
+            claimable = _claimable((kind,), self._still(connection, (kind,)))
+            return connection.execute(claimable).first() is not None
 
-    def renew(self, job: Job, now: datetime, lease_s: float) -> bool:
+    def _still(self, connection: Connection, kinds: Sequence[Kind]) -> list[ColumnElement[bool]]:
+        """Return conditions of the leases that have stood still for their length, and do so still."""
+        held = select(*_LEASE).where(LeaseRow.kind.in_(kinds), LeaseRow.owner.is_not(None))
+        rows = connection.execute(held).all()
+        found = []
+        for kind in kinds:
+            mine = {row.subject: row for row in rows if row.kind == kind}
+            counters = {subject: (row.attempt, row.beat) for subject, row in mine.items()}
+            still = self._watches[kind].still_s(counters)
+            found += [_stands(row) for subject, row in mine.items() if still[subject] >= row.lease_s]
+        return found
+
+    def renew(self, job: Job, lease_s: float) -> bool:
         """Renew the lease of a job; return whether its cancellation was requested."""
-        with self._fenced(job, now, lease_s) as connection:
+        with self._fenced(job, lease_s) as connection:
             lease = _is(job.kind, job.subject)
             return bool(connection.scalar(select(LeaseRow.cancel_requested).where(lease)))
 
     def release(self, job: Job, now: datetime) -> None:
         """Return a job to the queue; the attempt does not count against it."""
-        with self._fenced(job, now, 0.0) as connection:
+        with self._fenced(job, 0.0) as connection:
             attempts = max(job.attempts_without_progress - 1, 0)
-            free = {"owner": None, "expires_at": None, "attempts_without_progress": attempts}
+            free = {"owner": None, "attempts_without_progress": attempts}
             connection.execute(update(LeaseRow).where(_is(job.kind, job.subject)).values(free))
             _move(connection, job, "released", now, phase="queued")
             if job.kind == "run":
                 forget_epochs(connection, job.subject)
 
-    def release_owner(self, owner: str, now: datetime) -> int:
+    def release_owner(self, owner: str) -> int:
         """Free the jobs of a worker that is known to be dead; return how many."""
         with self._database.writing() as connection:
             held = update(LeaseRow).where(LeaseRow.owner == owner)
-            return connection.execute(held.values(expires_at=now - timedelta(seconds=1))).rowcount
+            return connection.execute(held.values(owner=None)).rowcount
 
     def begin(
         self,
@@ -107,7 +130,7 @@ class Jobs:
         host: Mapping[str, Any],
     ) -> None:
         """Record the environment of a run in this attempt: islands, prior, runs it starts from, versions and host."""
-        with self._fenced(job, now, lease_s) as connection:
+        with self._fenced(job, lease_s) as connection:
             stored = connection.scalar(select(RunRow.options).where(RunRow.id == job.subject)) or {}
             made_with = {
                 "options": {**stored, "islands": islands, "prior": prior, "start_from": started_from},
@@ -118,13 +141,13 @@ class Jobs:
 
     def phase(self, job: Job, now: datetime, lease_s: float, phase: str) -> None:
         """Record the current phase of a run."""
-        with self._fenced(job, now, lease_s) as connection:
+        with self._fenced(job, lease_s) as connection:
             connection.execute(update(RunRow).where(RunRow.id == job.subject).values(phase=phase))
             append_status(connection, job.subject, now)
 
     def executing(self, job: Job, now: datetime, lease_s: float, doing: Mapping[str, Any]) -> None:
         """Write an event that a plan is executed: its `number`, their `count`, and for about how many `seconds`."""
-        with self._fenced(job, now, lease_s) as connection:
+        with self._fenced(job, lease_s) as connection:
             append_event(connection, job.subject, "executing", dict(doing), now)
 
     def saved(self, run_id: str) -> bytes | None:
@@ -136,7 +159,7 @@ class Jobs:
     def checkpoint(self, job: Job, now: datetime, lease_s: float, found: RunUpdate) -> None:
         """Store the state of a search and its results since the last checkpoint, all of it or nothing."""
         run_id = job.subject
-        with self._fenced(job, now, lease_s, is_progress=True) as connection:
+        with self._fenced(job, lease_s, is_progress=True) as connection:
             _put_checkpoint(connection, run_id, found.saved, now)
             take_off(connection, run_id, found.removed)
             shown = put_plans(connection, run_id, found)
@@ -157,7 +180,7 @@ class Jobs:
 
         That is what no plan of the run can be below, what more searching is expected to bring, and the rates of moves.
         """
-        with self._fenced(job, now, lease_s) as connection:
+        with self._fenced(job, lease_s) as connection:
             known = {name: dict(bound) for name, bound in bounds.items()}
             values = {"bounds": known, "expected": dict(expected)}
             connection.execute(update(RunRow).where(RunRow.id == job.subject).values(values))
@@ -171,7 +194,7 @@ class Jobs:
         Their checks, what was rendered of them and the state of the search were about the old costs, and are deleted.
         """
         run_id = job.subject
-        with self._fenced(job, now, lease_s) as connection:
+        with self._fenced(job, lease_s) as connection:
             front = put_costs(connection, run_id, costed, removed, now)
             connection.execute(update(RunRow).where(RunRow.id == run_id).values(front=front))
             connection.execute(delete(CheckpointRow).where(CheckpointRow.run_id == run_id))
@@ -186,7 +209,7 @@ class Jobs:
         execution: NewExecution | None,
     ) -> None:
         """Store the results of the checks of a plan, and the execution by which it was checked."""
-        with self._fenced(job, now, lease_s, is_progress=True) as connection:
+        with self._fenced(job, lease_s, is_progress=True) as connection:
             plan = (PlanRow.run_id == job.subject, PlanRow.plan_id == plan_id)
             checked = update(PlanRow).where(*plan).values(verified=dict(verified)).returning(PlanRow.key)
             key = connection.scalar(checked)
@@ -208,7 +231,7 @@ class Jobs:
         timings: Mapping[str, float] | None = None,
     ) -> None:
         """End a run: it has finished, failed or was cancelled."""
-        with self._fenced(job, now, 0.0) as connection:
+        with self._fenced(job, 0.0) as connection:
             outcome: dict[str, Any] = {
                 "stopped": stopped,
                 "problem": None if problem is None else dict(problem),
@@ -237,7 +260,7 @@ class Jobs:
 
         `computed` are its tensors that stay. `verified` holds the new check results of plans, by their keys.
         """
-        with self._fenced(job, now, 0.0) as connection:
+        with self._fenced(job, 0.0) as connection:
             outcome: dict[str, Any] = {} if execution is None else outcome_values(execution)
             outcome |= {"ended_at": now, "problem": None if problem is None else dict(problem)}
             connection.execute(update(ExecutionRow).where(ExecutionRow.id == job.subject).values(outcome))
@@ -259,11 +282,9 @@ class Jobs:
             }
 
     @contextmanager
-    def _fenced(
-        self, job: Job, now: datetime, lease_s: float, is_progress: bool = False
-    ) -> Iterator[Connection]:
+    def _fenced(self, job: Job, lease_s: float, is_progress: bool = False) -> Iterator[Connection]:
         """Run a transaction in which this worker holds the lease of the job; raise LeaseLost if it does not."""
-        renewed: dict[str, Any] = {"expires_at": now + timedelta(seconds=lease_s)}
+        renewed: dict[str, Any] = {"beat": LeaseRow.beat + 1, "lease_s": lease_s}
         if is_progress:
             renewed["attempts_without_progress"] = 0
         with self._database.writing() as connection:
@@ -284,8 +305,18 @@ def _by_status(connection: Connection, table: type[RunRow] | type[ExecutionRow])
     return {row.status: row.jobs for row in connection.execute(query)}
 
 
-def _claimable(now: datetime, kinds: Sequence[Kind]) -> Select[str, str, int, int, bool]:
-    free = or_(LeaseRow.owner.is_(None), LeaseRow.expires_at < now)
+_LEASE = (LeaseRow.kind, LeaseRow.subject, LeaseRow.attempt, LeaseRow.beat, LeaseRow.lease_s)
+
+
+def _stands(row: Any) -> ColumnElement[bool]:
+    """Return the condition that a lease is as it was."""
+    return and_(_is(row.kind, row.subject), LeaseRow.attempt == row.attempt, LeaseRow.beat == row.beat)
+
+
+def _claimable(
+    kinds: Sequence[Kind], still: Sequence[ColumnElement[bool]]
+) -> Select[str, str, int, int, bool]:
+    free = or_(LeaseRow.owner.is_(None), *still)
     attempts = (LeaseRow.attempt, LeaseRow.attempts_without_progress)
     columns = (LeaseRow.kind, LeaseRow.subject, *attempts, LeaseRow.cancel_requested)
     return select(*columns).where(free, LeaseRow.kind.in_(kinds)).order_by(LeaseRow.number).limit(1)

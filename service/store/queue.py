@@ -55,7 +55,8 @@ def submit(
         "attempt": 0,
         "attempts_without_progress": 0,
         "cancel_requested": False,
-        "expires_at": None,
+        "beat": 0,
+        "lease_s": 0.0,
     }
     connection.execute(insert(LeaseRow).values(row))
     return Submitted(subject, False, created_at)

@@ -355,7 +355,9 @@ class RunUpdate:
 
 @dataclass(frozen=True)
 class WorkerHeartbeat:
-    """A heartbeat of a worker."""
+    """The last heartbeat of a worker: its number, its time by the worker's clock, and by how much that is ahead of the
+    database's; None where the database has no clock of its own.
+    """
 
     name: str
     host: str
@@ -363,6 +365,8 @@ class WorkerHeartbeat:
     status: str
     subject: str | None
     seen_at: datetime
+    beat: int
+    ahead_s: float | None
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,9 @@ with one line for the user. SQL is written in this package only, in a module per
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+
 from sqlalchemy import select
 
 from tapestry.service.store.batches import Batches
@@ -25,17 +28,20 @@ from tapestry.service.store.workers import Workers
 
 
 class Store:
-    """A database by its URL; see the module for its guarantees. `close()` when done."""
+    """A database by its URL; see the module for its guarantees. `close()` when done.
 
-    def __init__(self, url: str) -> None:
+    Who is dead is told by `clock`, seconds that never go back.
+    """
+
+    def __init__(self, url: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._database = Database(url)
         self.graphs = Graphs(self._database)
         self.runs = Runs(self._database)
         self.plans = Plans(self._database)
         self.executions = Executions(self._database)
-        self.jobs = Jobs(self._database)
+        self.jobs = Jobs(self._database, clock)
         self.tensors = Tensors(self._database)
-        self.workers = Workers(self._database)
+        self.workers = Workers(self._database, clock)
         self.batches = Batches(self._database)
         self.learning = Learning(self._database)
         self.epochs = Epochs(self._database)

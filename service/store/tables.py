@@ -323,8 +323,9 @@ class TensorRow(Base):
 
 
 class LeaseRow(Base):
-    """An unfinished job: its owner (none: it waits), the end of its lease, and the attempts without progress.
+    """An unfinished job: its owner (none: it waits), its lease, and the attempts without progress.
 
+    The owner counts `beat` up. It is taken for dead by who has seen the counter stand still for `lease_s` seconds.
     `attempts_without_progress` counts attempts since the job last wrote something that the next attempt can go on from.
     """
 
@@ -337,7 +338,8 @@ class LeaseRow(Base):
     attempt: Mapped[int] = mapped_column(Integer)
     attempts_without_progress: Mapped[int] = mapped_column(Integer)
     cancel_requested: Mapped[bool]
-    expires_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    beat: Mapped[int] = mapped_column(BigInteger)
+    lease_s: Mapped[float] = mapped_column(Float)
 
 
 class CheckpointRow(Base):
@@ -403,7 +405,10 @@ class ArtifactRow(Base):
 
 
 class WorkerRow(Base):
-    """A live worker, as of `seen_at`, and its current job."""
+    """A worker, its current job, the number of its last heartbeat, and the time of that by the worker's clock.
+
+    That is ahead of the database's clock by `ahead_s` seconds; none: the database has no clock of its own.
+    """
 
     __tablename__ = "workers"
 
@@ -413,3 +418,5 @@ class WorkerRow(Base):
     status: Mapped[str] = mapped_column(String(16))
     subject: Mapped[str | None] = mapped_column(String(16))
     seen_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    beat: Mapped[int] = mapped_column(BigInteger)
+    ahead_s: Mapped[float | None] = mapped_column(Float)

@@ -14,6 +14,8 @@ from tapestry.service.store import Job, LeaseLost, Store, StoreError
 
 log = logging.getLogger("tapestry.worker")
 
+SKEW_S = 5.0  # of a clock: more is told
+
 
 class Drained(Exception):
     """Error raised when the worker was requested to end: its current job goes back to the queue."""
@@ -56,6 +58,7 @@ class Heartbeat:
         self.helped_run: str | None = None  # another worker's, whose islands run here
         self._lock = threading.Lock()
         self._stopped = threading.Event()
+        self._is_skewed = False
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
 
     def start(self) -> None:
@@ -91,20 +94,19 @@ class Heartbeat:
         """Renew all leases and record the worker; an unreachable database is tried again at the next heartbeat."""
         with self._lock:
             held = tuple(self._held)
-        now = datetime.now(UTC)
         resting = "idle" if self.helped_run is None else "helping"
         for one in held:
             try:
-                one.is_cancelled |= self._store.jobs.renew(one.job, now, self._lease_s)
+                one.is_cancelled |= self._store.jobs.renew(one.job, self._lease_s)
             except LeaseLost:
                 with self._lock:  # a job that has just ended has no lease to lose
                     one.is_lost |= one in self._held
             except StoreError as error:
                 log.warning("could not renew the lease of %s %s: %s", one.job.kind, one.job.subject, error)
         try:
-            self._store.workers.beat(
+            ahead_s = self._store.workers.beat(
                 self._name,
-                now,
+                datetime.now(UTC),
                 host=platform.node(),
                 pid=os.getpid(),
                 status="draining" if self._draining.is_set() else "busy" if held else resting,
@@ -112,3 +114,16 @@ class Heartbeat:
             )
         except StoreError as error:
             log.warning("could not say that this worker lives: %s", error)
+        else:
+            self._tell(ahead_s or 0.0)
+
+    def _tell(self, ahead_s: float) -> None:
+        """Warn of a clock that is wrong, once until it is right again: nothing depends on it but what people read."""
+        is_wrong = abs(ahead_s) > SKEW_S
+        if is_wrong and not self._is_skewed:
+            direction = "ahead of" if ahead_s > 0 else "behind"
+            message = (
+                "the clock of this machine is %.0f s %s the database's: times of its runs are wrong by that"
+            )
+            log.warning(message, abs(ahead_s), direction)
+        self._is_skewed = is_wrong

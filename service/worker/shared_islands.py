@@ -14,7 +14,6 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
@@ -150,8 +149,7 @@ class SharedIslands(Executor):
                 time.sleep(LOOK_S)
 
     def _has_helpers(self) -> bool:
-        since = datetime.now(UTC) - timedelta(seconds=ALIVE_S)
-        alive = self._store.workers.alive(since)
+        alive = self._store.workers.alive(ALIVE_S)
         return any(one.name != self._job.owner and one.status in HELPFUL for one in alive)
 
     def _publish(self) -> None:
@@ -290,7 +288,7 @@ class Helper:
                 last = time.monotonic()
             if time.monotonic() - looked_at >= LOOK_S:
                 looked_at = time.monotonic()
-                is_wanted = is_wanted or self._store.jobs.waits(datetime.now(UTC), "run")
+                is_wanted = is_wanted or self._store.jobs.waits("run")
             is_wanted = is_wanted or self._draining.is_set()
             if not running and (is_wanted or time.monotonic() - last >= STAY_S):
                 return
@@ -299,7 +297,7 @@ class Helper:
             taken = None if is_wanted or len(running) >= self._pool.count else self._take()
 
     def _take(self) -> SharedEpoch | None:
-        return self._store.epochs.take(self._name, release_text(), datetime.now(UTC))
+        return self._store.epochs.take(self._name, release_text())
 
     def _begin(self, shared: SharedEpoch, folder: Path) -> Future[Any] | None:
         """Start an epoch in a process; an epoch that cannot be read is answered by the reason."""

@@ -9,7 +9,6 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 from tapestry.service.settings import DATABASE_URL
 from tapestry.service.store import Store, StoreError
@@ -78,7 +77,7 @@ class EmbeddedWorker:
     def _free(self, name: str) -> None:
         """Release the jobs of a dead worker at once, rather than when its leases run out."""
         try:
-            self._store.jobs.release_owner(name, datetime.now(UTC))
+            self._store.jobs.release_owner(name)
             self._store.workers.gone(name)
         except StoreError as error:
             log.warning("could not free what worker %s held, its leases will run out: %s", name, error)

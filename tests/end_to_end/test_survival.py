@@ -8,7 +8,6 @@ import os
 import signal
 import threading
 import time
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -131,7 +130,7 @@ def kill_worker_in_the_middle(store: Store, rng: np.random.Generator) -> None:
     """Send SIGKILL to a worker that is searching and has shown something, some time into the run."""
 
     def busy() -> int | None:
-        for worker in store.workers.alive(datetime.now(UTC) - timedelta(seconds=5)):
+        for worker in store.workers.alive(5):
             if worker.status == "busy" and worker.subject and store.runs.frontier(worker.subject):
                 return worker.pid
         return None

@@ -8,12 +8,18 @@ import pytest
 
 from tapestry.service.store import Job, Store
 from tests.service.programs import NOON, two_layers
+from tests.service.store.clocks import ManualClock
 from tests.service.store.submissions import LEASE_S, later, request_for
 
 
 @pytest.fixture
-def store(store_url: str) -> Iterator[Store]:
-    opened = Store(store_url)
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def store(store_url: str, clock: ManualClock) -> Iterator[Store]:
+    opened = Store(store_url, clock)
     yield opened
     opened.close()
 

@@ -62,7 +62,7 @@ def writes_of(job: Job, now: datetime) -> dict[str, Any]:
     """Return every write that a worker can do about a run, by name: each takes a store."""
     plan = plans((5e-4, 512))[0]
     return {
-        "renew": lambda store: store.jobs.renew(job, now, LEASE_S),
+        "renew": lambda store: store.jobs.renew(job, LEASE_S),
         "release": lambda store: store.jobs.release(job, now),
         "phase": lambda store: store.jobs.phase(job, now, LEASE_S, "seeding"),
         "begin": lambda store: store.jobs.begin(

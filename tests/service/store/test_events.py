@@ -162,6 +162,6 @@ def test_a_cancel_and_a_claim_at_once_are_one_after_the_other(store: Store, grap
             assert statuses(store, run_id) == [("queued", "queued", 0), ("cancelled", "done", 0)]
         else:
             assert job.subject == run_id
-            assert job.cancel_requested or store.jobs.renew(job, later(2), LEASE_S)
+            assert job.cancel_requested or store.jobs.renew(job, LEASE_S)
             store.jobs.end_run(job, later(3), "cancelled", stopped="cancelled")
         assert store.runs.get(run_id).status == "cancelled"

@@ -18,6 +18,7 @@ from tapestry.service.store import (
     UnknownId,
 )
 from tests.service.programs import NOON, finished_run, two_layers
+from tests.service.store.clocks import ManualClock, taken_over
 from tests.service.store.submissions import LEASE_S, later
 
 PROBLEM = {"code": "invalid_request", "title": "The request cannot be carried out", "detail": "too large"}
@@ -67,7 +68,7 @@ def test_an_execution_lives_as_a_run_does(store: Store, plan: StoredPlan, outcom
     again = store.jobs.claim("bob", later(4), LEASE_S)
     assert again == dataclasses.replace(job, owner="bob", attempt=2)
     assert again is not None
-    assert store.jobs.renew(again, later(5), LEASE_S) is False
+    assert store.jobs.renew(again, LEASE_S) is False
     store.jobs.end_execution(again, later(6), "finished", execution=outcome)
     ended = store.executions.get(job.subject)
     assert (ended.status, ended.ended_at, ended.has_trace) == ("succeeded", later(6), True)
@@ -85,13 +86,13 @@ def test_an_execution_that_fails_says_why(store: Store, plan: StoredPlan) -> Non
 
 
 def test_whoever_lost_an_execution_changes_nothing(
-    store: Store, plan: StoredPlan, outcome: NewExecution
+    store: Store, clock: ManualClock, plan: StoredPlan, outcome: NewExecution
 ) -> None:
     job = claimed(store, plan)
-    assert store.jobs.claim("bob", later(60), LEASE_S) is not None
+    assert taken_over(store, clock, "bob", later(60)) is not None
     before = store.executions.get(job.subject)
     with pytest.raises(LeaseLost, match=f"execution {job.subject}"):
-        store.jobs.renew(job, later(61), LEASE_S)
+        store.jobs.renew(job, LEASE_S)
     with pytest.raises(LeaseLost):
         store.jobs.release(job, later(61))
     with pytest.raises(LeaseLost):

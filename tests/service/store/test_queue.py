@@ -19,6 +19,7 @@ from tapestry.service.store import (
     UnknownId,
 )
 from tests.service.programs import NOON, finished_run, two_layers
+from tests.service.store.clocks import ManualClock, taken_over
 from tests.service.store.submissions import LEASE_S, contents, later, plans, request_for, update_of
 
 KEY = Idempotency("POST /v1/runs", "a-key-of-the-client", "f" * 64)
@@ -168,14 +169,14 @@ def test_a_running_run_hears_that_it_should_end(store: Store, job: Job) -> None:
     summary = store.runs.request_cancel(job.subject, later(5))
     assert (summary.status, summary.cancel_requested) == ("running", True)
     assert store.runs.request_cancel(job.subject, later(6)).cancel_requested  # twice is as good as once
-    assert store.jobs.renew(job, later(7), LEASE_S) is True
+    assert store.jobs.renew(job, LEASE_S) is True
     store.jobs.end_run(job, later(8), "cancelled", stopped="cancelled")
     assert store.runs.get(job.subject).status == "cancelled"
 
 
-def test_who_takes_over_a_run_hears_it_too(store: Store, job: Job) -> None:
+def test_who_takes_over_a_run_hears_it_too(store: Store, clock: ManualClock, job: Job) -> None:
     store.runs.request_cancel(job.subject, later(5))
-    taken = store.jobs.claim("bob", later(60), LEASE_S)
+    taken = taken_over(store, clock, "bob", later(60))
     assert taken is not None and taken.cancel_requested
 
 

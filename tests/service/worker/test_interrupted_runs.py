@@ -45,7 +45,7 @@ def test_a_drained_run_goes_on_elsewhere_as_if_nothing_had_happened(
     visible = plans(bench.store, disturbed)
     assert visible
     bench.draining.clear()
-    bench.store.jobs.release_owner("first", bench.store.runs.get(disturbed).created_at)
+    bench.store.jobs.release_owner("first")
     bench.do(bench.claim("second"))
 
     final = plans(bench.store, disturbed)
@@ -93,7 +93,7 @@ def test_a_worker_that_must_end_before_the_search_hands_the_run_back(
             bench.do(bench.claim("first"))
     assert bench.store.jobs.saved(run_id) is None
     bench.draining.clear()
-    bench.store.jobs.release_owner("first", bench.store.runs.get(run_id).created_at)
+    bench.store.jobs.release_owner("first")
 
     bench.do(bench.claim("second"))
 
@@ -110,7 +110,7 @@ def test_a_run_cancelled_while_it_is_restored_keeps_what_it_had_published(
             bench.do(bench.claim("first"))
     published = plans(bench.store, run_id)
     bench.draining.clear()
-    bench.store.jobs.release_owner("first", bench.store.runs.get(run_id).created_at)
+    bench.store.jobs.release_owner("first")
     held = bench.claim("second")
     at_phase(monkeypatch, bench, "compiling", lambda: setattr(held, "is_cancelled", True))
 
@@ -132,7 +132,7 @@ def test_a_checkpoint_that_means_nothing_any_more_is_a_warm_start(
             bench.do(first)
     visible = plans(bench.store, run_id)
     bench.draining.clear()
-    bench.store.jobs.release_owner("first", bench.store.runs.get(run_id).created_at)
+    bench.store.jobs.release_owner("first")
     monkeypatch.setattr(bench.store.jobs, "saved", lambda _: b"of another release")
     bench.do(bench.claim("second"))
 
@@ -165,7 +165,7 @@ def test_a_search_that_was_over_is_not_searched_again(bench: Bench, monkeypatch:
     before, bounds = len(bench.store.runs.history(run_id)), bench.store.runs.details(run_id).bounds
     assert set(OBJECTIVES) <= set(bounds)
     bench.draining.clear()
-    bench.store.jobs.release_owner("first", bench.store.runs.get(run_id).created_at)
+    bench.store.jobs.release_owner("first")
     bench.do(bench.claim("second"))
 
     events = bench.store.runs.events(run_id, limit=10_000)
@@ -203,7 +203,7 @@ def test_who_has_lost_the_lease_writes_nothing_more(bench: Bench, monkeypatch: p
 
     def lost(*arguments: Any) -> None:
         write(*arguments)
-        bench.store.jobs.release_owner("slow", bench.store.runs.get(run_id).created_at)
+        bench.store.jobs.release_owner("slow")
         assert bench.store.jobs.claim("quick", bench.store.runs.get(run_id).created_at, 1e6) is not None
         seen.update(plans(bench.store, run_id))
 
@@ -231,7 +231,7 @@ def test_why_there_is_no_plan_is_known_to_the_next_worker_too(
         with pytest.raises(Drained):
             bench.do(bench.claim("first"))
     bench.draining.clear()
-    bench.store.jobs.release_owner("first", bench.store.runs.get(run_id).created_at)
+    bench.store.jobs.release_owner("first")
     bench.do(bench.claim("second"))
     run = bench.store.runs.get(run_id)
     assert (run.status, run.problem and run.problem["code"]) == ("failed", "no_feasible_plan")

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -132,7 +132,7 @@ def test_who_takes_epochs_and_is_gone_costs_time_alone(
     taken: list[SharedEpoch] = []
 
     def take(_: threading.Event) -> None:
-        if len(taken) < 3 and (found := bench.store.epochs.take("other", release_text(), datetime.now(UTC))):
+        if len(taken) < 3 and (found := bench.store.epochs.take("other", release_text())):
             taken.append(found)
 
     with beside(bench.store, take):
@@ -150,7 +150,7 @@ def test_what_is_no_answer_is_run_here(
     answered: list[int] = []
 
     def answer(_: threading.Event) -> None:
-        found = bench.store.epochs.take("other", release_text(), datetime.now(UTC))
+        found = bench.store.epochs.take("other", release_text())
         if found is not None:
             wrong = found.content if len(answered) % 2 else b"nothing"
             bench.store.epochs.answer(found, "other", wrong)
@@ -310,5 +310,5 @@ def long_run(service: Service) -> str:
 
 def helpers(store: Store) -> tuple[WorkerHeartbeat, ...]:
     """Return the workers that were seen helping in the last seconds."""
-    seen = store.workers.alive(datetime.now(UTC) - timedelta(seconds=3))
+    seen = store.workers.alive(3)
     return tuple(one for one in seen if one.status == "helping")
