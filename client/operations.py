@@ -237,6 +237,33 @@ class Operations:
         return RunRecord.from_json(json.loads(answer.content))
 
     @operation
+    def delete_run(self, run: Reference) -> Steps[None]:
+        """Delete a run that has ended, with its plans and executions.
+
+        Raises:
+            ProblemError: it has not ended, or is needed (`in_use`), or there is none (`unknown_id`).
+        """
+        yield from self._answered(Call("DELETE", f"/v1/runs/{id_of(run)}"))
+
+    @operation
+    def delete_batch(self, batch: str, *, runs: bool = False) -> Steps[None]:
+        """Delete a batch, and with `runs` those of its runs that no other batch names.
+
+        Raises:
+            ProblemError: such a run has not ended (`in_use`), or there is no such batch.
+        """
+        yield from self._answered(Call("DELETE", f"/v1/batches/{batch}?runs={str(runs).lower()}"))
+
+    @operation
+    def delete_graph(self, graph: Reference) -> Steps[None]:
+        """Delete a program that no run, batch or rewritten program needs.
+
+        Raises:
+            ProblemError: one does (`in_use`), or there is no such program.
+        """
+        yield from self._answered(Call("DELETE", f"/v1/graphs/{id_of(graph)}"))
+
+    @operation
     def wait(
         self,
         run: Reference,

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from itertools import product
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
 from tapestry.service.api.answers import answer, revalidated
@@ -146,6 +146,19 @@ def cancel_batch(batch_id: BatchId, parts: Parts) -> Response:
             with suppress(AlreadyEnded):
                 parts.store.runs.request_cancel(entry.run_id, datetime.now(UTC))
     return answer(_detail(parts, batch_id), 202)
+
+
+@router.delete("/{batch_id}", status_code=204, responses=problems(404, 409, 422), response_class=Response)
+def delete_batch(
+    batch_id: BatchId,
+    parts: Parts,
+    runs: Annotated[
+        bool, Query(description="delete its runs, too, but those that other batches name")
+    ] = False,
+) -> Response:
+    """Delete a batch; its runs stay unless they are asked for, too."""
+    parts.store.deletions.batch(batch_id, with_runs=runs)
+    return Response(status_code=204)
 
 
 def _check_lists(body: BatchBody) -> None:

@@ -392,5 +392,5 @@ EXAMPLES: dict[str, Any] = {
     },
     "BatchesAnswer": {"items": [_BATCH], "next": None},
     "HealthAnswer": {"status": "ok"},
-    "ReadyAnswer": {"status": "ok", "workers": 1},
+    "ReadyAnswer": {"status": "ok", "workers": 1, "clock_skew_s": 0.0},
 }

@@ -143,6 +143,15 @@ def get_execution(execution_id: ExecutionId, request: Request, parts: Parts) -> 
     return revalidated(request, execution_document(parts.store.executions.get(execution_id)))
 
 
+@router.delete(
+    "/executions/{execution_id}", status_code=204, responses=problems(404, 409), response_class=Response
+)
+def delete_execution(execution_id: ExecutionId, parts: Parts) -> Response:
+    """Delete an execution that has ended, with its values and its timeline; the verdict on its plan stays."""
+    parts.store.deletions.execution(execution_id)
+    return Response(status_code=204)
+
+
 @router.get(
     "/executions/{execution_id}/trace",
     responses=json_answer("A trace for Perfetto", TRACE) | problems(404, 409),

@@ -165,6 +165,13 @@ def get_graph(graph_id: GraphId, request: Request, parts: Parts) -> Response:
     return revalidated(request, graph_document(parts.store.graphs.get(graph_id)))
 
 
+@router.delete("/{graph_id}", status_code=204, responses=problems(404, 409), response_class=Response)
+def delete_graph(graph_id: GraphId, parts: Parts) -> Response:
+    """Delete a program that no run, batch or rewritten program needs."""
+    parts.store.deletions.graph(graph_id)
+    return Response(status_code=204)
+
+
 @router.get(
     "/{graph_id}/document",
     responses=json_answer("The TEG document", EXAMPLE) | problems(404),

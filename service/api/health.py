@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 
 from fastapi import APIRouter, Response
@@ -18,9 +19,11 @@ from tapestry.service.api.answers import answer
 from tapestry.service.api.context import Context, Parts
 from tapestry.service.api.models import HealthAnswer, ReadyAnswer
 from tapestry.service.api.openapi_parts import problems, text_answer
+from tapestry.service.api.problems import RETRY_AFTER_S, Problem
 from tapestry.service.lifecycle import STATUSES
 from tapestry.service.store import StoreError, WorkerHeartbeat
 
+log = logging.getLogger("tapestry.api")
 router = APIRouter(tags=["operations"])
 
 ALIVE_S = 10.0
@@ -39,8 +42,14 @@ async def healthz() -> Response:
 
 @router.get("/readyz", response_model=ReadyAnswer, responses=problems())
 def readyz(parts: Parts) -> Response:
-    """Check that the database answers; `workers` is the number of live workers (none: runs wait)."""
+    """Check that the database answers and takes writes; `workers` is the number of live workers (none: runs wait)."""
     parts.store.ping()
+    try:
+        parts.store.check_writes()
+    except StoreError as error:
+        log.error("not ready: %s", error)
+        message = "the database answers, but takes no writes; is its disk full?"
+        raise Problem(503, "read_only", message, headers={"Retry-After": str(RETRY_AFTER_S)}) from error
     workers = parts.store.workers.alive(ALIVE_S)
     return answer({"status": "ok", "workers": len(workers), "clock_skew_s": _skew_s(workers)})
 

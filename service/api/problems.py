@@ -15,7 +15,15 @@ from tapestry.service.api.answers import encoded
 from tapestry.service.api.shape_faults import shape_faults
 from tapestry.service.problems import problem
 from tapestry.service.requests import InvalidRequest
-from tapestry.service.store import AlreadyEnded, KeyReused, QueueFull, StoreError, UnknownId, Unreadable
+from tapestry.service.store import (
+    AlreadyEnded,
+    InUse,
+    KeyReused,
+    QueueFull,
+    StoreError,
+    UnknownId,
+    Unreadable,
+)
 from tapestry.teg.faults import Fault, joined
 
 MEDIA_TYPE = "application/problem+json"
@@ -27,7 +35,7 @@ TITLES = {
     403: "Not from here",
     404: "Not found",
     405: "Not this method",
-    409: "It cannot happen any more",
+    409: "It cannot happen now",
     413: "Too large",
     415: "Another content type is expected",
     421: "Another host",
@@ -159,6 +167,8 @@ def _store(request: Request, error: Exception) -> Response:
         return respond(422, "key_reused", str(error), (fault,))
     if isinstance(error, AlreadyEnded):
         return respond(409, "already_ended", str(error))
+    if isinstance(error, InUse):
+        return respond(409, "in_use", str(error))
     if isinstance(error, Unreadable):
         return respond(422, "unreadable", str(error))
     log.error("%s %s: %s", request.method, request.url.path, error)

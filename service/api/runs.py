@@ -152,6 +152,13 @@ def cancel_run(run_id: RunId, parts: Parts) -> Response:
     return answer(run_document(parts.store.runs.request_cancel(run_id, datetime.now(UTC))), 202)
 
 
+@router.delete("/{run_id}", status_code=204, responses=problems(404, 409), response_class=Response)
+def delete_run(run_id: RunId, parts: Parts) -> Response:
+    """Delete a run that has ended, with its plans and executions. One of a batch is deleted with that."""
+    parts.store.deletions.run(run_id)
+    return Response(status_code=204)
+
+
 def run_document(run: RunSummary) -> dict[str, Any]:
     """Convert the status of a run to JSON."""
     return {

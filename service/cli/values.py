@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable
 from math import inf
 
@@ -41,6 +42,27 @@ def duration(text: str) -> float:
     if not 0 <= seconds < inf:
         raise argparse.ArgumentTypeError(f"expected seconds, zero or more, not {text!r}")
     return seconds
+
+
+_AGES = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_SIZES = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+
+
+def age(text: str) -> float:
+    """Parse an age such as `30d` to seconds."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"expected an age such as 30d, 12h or 15m, not {text!r}")
+    return float(found[1]) * _AGES[found[2]]
+
+
+def size(text: str) -> int:
+    """Parse a size such as `10GB` or `4GiB` to bytes."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]?)(i?)B?", text)
+    if found is None or (found[3] and not found[2]):
+        raise argparse.ArgumentTypeError(f"expected a size such as 10GB or 500MiB, not {text!r}")
+    power = list(_SIZES).index(found[2])
+    return int(float(found[1]) * (1024**power if found[3] else _SIZES[found[2]]))
 
 
 def name(text: str) -> str:

@@ -370,6 +370,15 @@ class WorkerHeartbeat:
 
 
 @dataclass(frozen=True)
+class StoredSize:
+    """Something that may be deleted: since when nothing happens to it any more, and about how many bytes it takes."""
+
+    id: str
+    since: datetime
+    size_bytes: int
+
+
+@dataclass(frozen=True)
 class SharedEpoch:
     """An epoch of an attempt at a run that its worker shares with others: the token of its variant, and its bytes."""
 

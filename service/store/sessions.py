@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
@@ -26,6 +27,10 @@ class KeyReused(StoreError):
 
 class AlreadyEnded(StoreError):
     """Error raised when the job has ended, so that the requested change is impossible."""
+
+
+class InUse(StoreError):
+    """Error raised when something cannot be deleted, since it has not ended or others need it."""
 
 
 class Unreadable(StoreError):
@@ -61,3 +66,11 @@ class Database:
                 yield connection
         except SQLAlchemyError as error:
             raise StoreError(f"the database cannot be read: {reason(error)}") from error
+
+    def vacuum(self) -> None:
+        """Rewrite the file of an SQLite database without its free pages; writers wait meanwhile."""
+        try:
+            with closing(self.engine.raw_connection()) as connection:  # it runs within no transaction
+                connection.cursor().execute("VACUUM")
+        except (SQLAlchemyError, sqlite3.Error) as error:
+            raise StoreError(f"the database cannot be compacted: {reason(error)}") from error

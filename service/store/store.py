@@ -9,12 +9,15 @@ with one line for the user. SQL is written in this package only, in a module per
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 
-from sqlalchemy import select
+from sqlalchemy import delete, insert, select
 
 from tapestry.service.store.batches import Batches
+from tapestry.service.store.deletion import Deletions
 from tapestry.service.store.epochs import Epochs
 from tapestry.service.store.executions import Executions
 from tapestry.service.store.graphs import Graphs
@@ -23,6 +26,7 @@ from tapestry.service.store.learning import Learning
 from tapestry.service.store.plans import Plans
 from tapestry.service.store.runs import Runs
 from tapestry.service.store.sessions import Database
+from tapestry.service.store.tables import IdempotencyRow
 from tapestry.service.store.tensors import Tensors
 from tapestry.service.store.workers import Workers
 
@@ -45,11 +49,27 @@ class Store:
         self.batches = Batches(self._database)
         self.learning = Learning(self._database)
         self.epochs = Epochs(self._database)
+        self.deletions = Deletions(self._database)
 
     def ping(self) -> None:
         """Check that the database answers."""
         with self._database.reading() as connection:
             connection.execute(select(1))
+
+    def check_writes(self) -> None:
+        """Check that the database keeps what is written, by a row that comes and goes; raises StoreError."""
+        key = secrets.token_hex(8)
+        row = {
+            "scope": "check",
+            "key": key,
+            "fingerprint": "",
+            "subject": "",
+            "created_at": datetime.now(UTC),
+        }
+        with self._database.writing() as connection:
+            connection.execute(insert(IdempotencyRow).values(row))
+        with self._database.writing() as connection:
+            connection.execute(delete(IdempotencyRow).where(IdempotencyRow.key == key))
 
     def close(self) -> None:
         self._database.engine.dispose()

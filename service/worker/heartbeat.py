@@ -115,9 +115,9 @@ class Heartbeat:
         except StoreError as error:
             log.warning("could not say that this worker lives: %s", error)
         else:
-            self._tell(ahead_s or 0.0)
+            self._report_skew(ahead_s or 0.0)
 
-    def _tell(self, ahead_s: float) -> None:
+    def _report_skew(self, ahead_s: float) -> None:
         """Warn of a clock that is wrong, once until it is right again: nothing depends on it but what people read."""
         is_wrong = abs(ahead_s) > SKEW_S
         if is_wrong and not self._is_skewed:

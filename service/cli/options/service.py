@@ -17,6 +17,7 @@ from tapestry.service.cli.options.shared import (
     run_options,
     store,
 )
+from tapestry.service.cli.values import age, size
 
 
 def serve(parser: Parser) -> None:
@@ -59,6 +60,37 @@ def backup(parser: Parser) -> None:
     """Add the options of `backup`: the file of the copy."""
     parser.add_argument("file", metavar="FILE", help="the copy; its folder must exist")
     parser.add_argument("--force", action="store_true", help="replace FILE if it exists")
+    store(parser)
+    as_json(parser)
+
+
+def delete(parser: Parser) -> None:
+    """Add the options of `delete`: what is deleted."""
+    parser.add_argument("kind", choices=("run", "batch", "graph", "execution"), help="what is deleted")
+    parser.add_argument("ids", nargs="+", metavar="ID", help="whole ids")
+    parser.add_argument("--with-runs", action="store_true", help="of a batch: delete its runs, too")
+    store(parser)
+    as_json(parser)
+
+
+def gc(parser: Parser) -> None:
+    """Add the options of `gc`: what is kept, and whether to say only what would be deleted."""
+    parser.add_argument(
+        "--older-than",
+        type=age,
+        metavar="AGE",
+        help="delete runs and batches that ended, and programs that nothing needs, so long ago: 30d, 12h",
+    )
+    parser.add_argument(
+        "--keep-size",
+        type=size,
+        metavar="SIZE",
+        help="then delete ended runs and batches, the oldest first, until all take at most this: 10GB",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="delete nothing, and print what would be")
+    parser.add_argument(
+        "--compact", action="store_true", help="give space back to the disk (SQLite; writers wait for it)"
+    )
     store(parser)
     as_json(parser)
 

@@ -6,6 +6,7 @@ import atexit
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,8 @@ from tapestry.service.api.task_pool import TaskPool
 from tapestry.service.graphs import summarize
 from tapestry.service.serving import ServiceServer
 from tapestry.service.settings import ServiceSettings
-from tapestry.service.store import Store
+from tapestry.service.store import Job, Store
+from tapestry.service.store.records import Kind
 from tests.service.databases import file_with_tables
 from tests.service.programs import NOON, finished_run, two_layers
 
@@ -45,6 +47,15 @@ class Service:
     def request(self, **changes: Any) -> dict[str, Any]:
         """Build a valid request for a run, with changes."""
         return {"graph_id": self.graph(), "mesh": "dgx-h100", **changes}
+
+    def claimed(self, kind: Kind = "run") -> Job:
+        """Claim the next job of a kind, as a worker does."""
+        job = self.store.jobs.claim("worker", self.now(), 60.0, (kind,))
+        assert job is not None
+        return job
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
 
     def submit(self, headers: Mapping[str, str] | None = None, **changes: Any) -> httpx.Response:
         return self.http.post("/v1/runs", json=self.request(**changes), headers=headers)

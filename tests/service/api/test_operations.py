@@ -29,9 +29,9 @@ def figure(service: Service, name: str) -> float:
 
 def test_a_service_lives_and_says_whether_anybody_works(service: Service) -> None:
     assert service.http.get("/healthz").json() == {"status": "ok"}
-    assert service.http.get("/readyz").json() == {"status": "ok", "workers": 0}
+    assert service.http.get("/readyz").json() == {"status": "ok", "workers": 0, "clock_skew_s": 0.0}
     service.store.workers.beat("ada", datetime.now(UTC), host="h", pid=1, status="idle", subject=None)
-    assert service.http.get("/readyz").json() == {"status": "ok", "workers": 1}
+    assert service.http.get("/readyz").json() == {"status": "ok", "workers": 1, "clock_skew_s": 0.0}
 
 
 def test_a_service_without_its_database_lives_and_is_not_ready(
@@ -45,6 +45,17 @@ def test_a_service_without_its_database_lives_and_is_not_ready(
     assert UNEXPECTED not in complaint(answer, 503, "unavailable")["detail"]
     assert int(answer.headers["retry-after"]) > 0
     assert service.http.get("/healthz").status_code == 200
+
+
+def test_a_database_that_takes_no_writes_says_so(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: object) -> None:
+        raise StoreError(UNEXPECTED)
+
+    run_id = service.finished()
+    monkeypatch.setattr(Store, "check_writes", full)
+    detail = complaint(service.http.get("/readyz"), 503, "read_only")["detail"]
+    assert detail == "the database answers, but takes no writes; is its disk full?"
+    assert service.http.get(f"/v1/runs/{run_id}").status_code == 200
 
 
 def test_a_database_that_is_locked_is_a_pause(service: Service, tmp_path: Path) -> None:
@@ -156,7 +167,7 @@ def test_unknown_addresses_are_problems_to_programs_and_pages_to_people(service:
     [
         ("DELETE", "/v1/runs", "GET, POST"),
         ("PUT", "/v1/graphs", "GET, POST"),
-        ("DELETE", "/v1/graphs/import", "GET, POST"),
+        ("PUT", "/v1/graphs/import", "GET, POST"),
         ("GET", "/v1/runs/0123456789ab/cancel", "POST"),
         ("POST", "/v1/meshes", "GET"),
         ("TRACE", "/healthz", "GET"),

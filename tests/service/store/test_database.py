@@ -8,15 +8,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Table, text
+from sqlalchemy import Table, event, func, select, text
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateTable
 
 from tapestry.service.settings import database_url, home_folder
 from tapestry.service.store import Store, StoreError
 from tapestry.service.store.database import open_database
-from tapestry.service.store.tables import Base
-from tests.service.databases import Postgres
+from tapestry.service.store.tables import Base, IdempotencyRow
+from tests.service.databases import Postgres, file_with_tables
 
 
 def failure(url: str) -> str:
@@ -164,3 +164,24 @@ def test_the_tables_are_tables_of_postgresql_too(table: Table) -> None:
     statement = str(CreateTable(table).compile(dialect=postgresql.dialect()))
     assert f"pk_{table.name}" in statement
     assert all(index.name for index in table.indexes)
+
+
+def test_a_database_that_cannot_be_written_to_is_not_one_that_is_away(tmp_path: Path) -> None:
+    """Check a file that may not grow any more, as on a full disk."""
+    store = Store(file_with_tables(tmp_path / "full.db"))
+    store.check_writes()
+
+    def full(connection: sqlite3.Connection, *_: object) -> None:
+        connection.execute("PRAGMA query_only = ON")
+
+    event.listen(store._database.engine, "checkout", full)
+    store.ping()
+    with pytest.raises(StoreError, match="refused to write"):
+        store.check_writes()
+    store.close()
+
+
+def test_checking_writes_leaves_nothing(store: Store) -> None:
+    store.check_writes()
+    with store._database.reading() as connection:
+        assert connection.scalar(select(func.count()).select_from(IdempotencyRow)) == 0

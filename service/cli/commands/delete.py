@@ -1,0 +1,38 @@
+"""`tapestry delete`: stored runs, batches, programs or executions, one after the other."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Callable
+from functools import partial
+
+from tapestry.service.cli.errors import OK, CommandError
+from tapestry.service.cli.output import print_json
+from tapestry.service.cli.searching import open_store
+from tapestry.service.store import StoreError
+
+
+def run(arguments: Namespace) -> int:
+    """Delete what is named, up to the first that cannot be, and print what was deleted."""
+    store, deleted = open_store(arguments.database_url), list[str]()
+    try:
+        deletions = store.deletions
+        by_kind: dict[str, Callable[[str], None]] = {
+            "run": deletions.run,
+            "batch": partial(deletions.batch, with_runs=arguments.with_runs),
+            "graph": deletions.graph,
+            "execution": deletions.execution,
+        }
+        for reference in arguments.ids:
+            by_kind[arguments.kind](reference)
+            deleted.append(reference)
+    except StoreError as error:
+        done = f"; deleted before: {', '.join(deleted)}" if deleted else ""
+        raise CommandError(f"{error}{done}") from error
+    finally:
+        store.close()
+    if arguments.json:
+        print_json({"kind": arguments.kind, "deleted": deleted})
+    else:
+        print(f"deleted: {', '.join(deleted)}")
+    return OK

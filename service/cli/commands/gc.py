@@ -1,0 +1,42 @@
+"""`tapestry gc`: what has ended long ago, or exceeds a size, is deleted."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from datetime import UTC, datetime
+
+from tapestry.service.cli.errors import OK, CommandError
+from tapestry.service.cli.output import print_json, quantity
+from tapestry.service.cli.searching import open_store
+from tapestry.service.retention import Collected, Retention, collect
+from tapestry.service.store import StoreError
+from tapestry.teg.brief import counted
+
+
+def run(arguments: Namespace) -> int:
+    """Delete what is not to be kept, and print how much that was."""
+    kept = Retention(arguments.older_than, arguments.keep_size)
+    if kept == Retention() and not arguments.compact:
+        raise CommandError("say what is to be kept: --older-than 30d, --keep-size 10GB, or --compact alone")
+    store = open_store(arguments.database_url)
+    try:
+        found = collect(store, kept, datetime.now(UTC), dry=arguments.dry_run)
+        if arguments.compact and not arguments.dry_run:
+            store.deletions.compact()
+    except StoreError as error:
+        raise CommandError(str(error)) from error
+    finally:
+        store.close()
+    if arguments.json:
+        print_json({"dry_run": arguments.dry_run, **found.to_json()})
+    else:
+        print(_sentence(found, arguments.dry_run))
+    return OK
+
+
+def _sentence(found: Collected, dry: bool) -> str:
+    batches = f"{len(found.batches):,} batch{'' if len(found.batches) == 1 else 'es'}"
+    parts = (batches, counted(len(found.runs), "run"), counted(len(found.graphs), "program"))
+    verb = "would be deleted" if dry else "deleted"
+    left = f"{quantity(found.left_bytes, 'B')} {'would be' if dry else 'are'} left"
+    return f"{', '.join(parts)} {verb}: about {quantity(found.size_bytes, 'B')}; {left}"

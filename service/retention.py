@@ -1,0 +1,91 @@
+"""Retention: what has ended long ago, and what exceeds a size, is deleted; the oldest first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from tapestry.service.store import InUse, Store, StoredSize, UnknownId
+
+
+@dataclass(frozen=True)
+class Retention:
+    """The limits of what is kept: for so many seconds, and so many bytes of it at most; None: without end."""
+
+    seconds: float | None = None
+    size_bytes: int | None = None
+
+
+@dataclass
+class Collected:
+    """The ids of batches, runs and graphs that were deleted, or would be, their bytes, and the bytes that are left."""
+
+    batches: list[str] = field(default_factory=list)
+    runs: list[str] = field(default_factory=list)
+    graphs: list[str] = field(default_factory=list)
+    size_bytes: int = 0
+    left_bytes: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Convert to a JSON document."""
+        return {
+            "batches": self.batches,
+            "runs": self.runs,
+            "graphs": self.graphs,
+            "size_bytes": self.size_bytes,
+            "left_bytes": self.left_bytes,
+        }
+
+
+def collect(store: Store, kept: Retention, now: datetime, *, dry: bool = False) -> Collected:
+    """Delete what is not to be kept, or if `dry` only find it; what is in use in the meantime stays.
+
+    A batch goes as a whole, with its runs. Graphs go that nothing needs any more; for their size alone, none does.
+    """
+    deletions, found = store.deletions, Collected()
+    before = left = deletions.content_bytes()
+    until = None if kept.seconds is None else now - timedelta(seconds=kept.seconds)
+    for kind, each in _by_age(store):
+        is_old = until is not None and each.since < until
+        if not is_old and (kept.size_bytes is None or left <= kept.size_bytes):
+            continue
+        try:
+            if not dry and kind == "batch":
+                deletions.batch(each.id, with_runs=True)
+            elif not dry:
+                deletions.run(each.id)
+        except (InUse, UnknownId):
+            continue
+        (found.batches if kind == "batch" else found.runs).append(each.id)
+        found.size_bytes += each.size_bytes
+        left -= each.size_bytes
+    if until is not None:
+        _collect_graphs(store, until, found, dry=dry)
+    found.left_bytes = max(0, before - found.size_bytes) if dry else deletions.content_bytes()
+    return found
+
+
+def _by_age(store: Store) -> Iterator[tuple[str, StoredSize]]:
+    """Yield ended batches and runs of no batch, the oldest first."""
+    both = [("batch", each) for each in store.deletions.ended_batches()]
+    both += [("run", each) for each in store.deletions.ended_runs()]
+    yield from sorted(both, key=lambda pair: (pair[1].since, pair[1].id))
+
+
+def _collect_graphs(store: Store, until: datetime, found: Collected, *, dry: bool) -> None:
+    """Delete old graphs that nothing needs, until none is left: one that was made from another goes before it."""
+    while True:
+        unused = [each for each in store.deletions.unused_graphs() if each.since < until]
+        unused = [each for each in unused if each.id not in found.graphs]
+        for each in unused:
+            if not dry:
+                try:
+                    store.deletions.graph(each.id)
+                except (InUse, UnknownId):
+                    continue
+            found.graphs.append(each.id)
+            found.size_bytes += each.size_bytes
+        if dry or not unused:
+            return

@@ -1,0 +1,193 @@
+"""Tests of deletion: what goes with a run, what keeps it, and what retention leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import func, select
+
+from tapestry.service.retention import Retention, collect
+from tapestry.service.store import (
+    Idempotency,
+    InUse,
+    Job,
+    NewBatchEntry,
+    Rewriting,
+    Store,
+    UnknownId,
+)
+from tapestry.service.store.tables import Base
+from tests.service.programs import NOON, finished_run, two_layers
+from tests.service.store.submissions import LEASE_S, later, plans, request_for, update_of
+
+DAY_S = 86_400.0
+
+
+def rows(store: Store) -> dict[str, int]:
+    """Count the rows of all tables that have any."""
+    with store._database.reading() as connection:
+        counts = {
+            name: connection.scalar(select(func.count()).select_from(table))
+            for name, table in Base.metadata.tables.items()
+        }
+    return {name: count for name, count in counts.items() if count}
+
+
+def ended(store: Store, job: Job, at: float = 9) -> str:
+    store.jobs.checkpoint(job, later(2), LEASE_S, update_of(plans((1e-3, 1024), (2e-3, 512))))
+    store.jobs.end_run(job, later(at), "finished", stopped="budget")
+    return job.subject
+
+
+def test_a_run_goes_with_all_that_belongs_to_it(store: Store, job: Job) -> None:
+    before = rows(store)
+    run_id = ended(store, job)
+    assert rows(store) != before
+    store.deletions.run(run_id)
+    assert rows(store) == {"graphs": 1}
+    with pytest.raises(UnknownId, match=run_id):
+        store.runs.get(run_id)
+    with pytest.raises(UnknownId, match=run_id):
+        store.deletions.run(run_id)
+
+
+def test_what_has_not_ended_stays(store: Store, job: Job, graph_id: str) -> None:
+    with pytest.raises(InUse, match=f"run {job.subject} is running; cancel it first"):
+        store.deletions.run(job.subject)
+    queued = store.runs.submit(request_for(graph_id), later(1)).id
+    with pytest.raises(InUse, match="is queued"):
+        store.deletions.run(queued)
+
+
+def test_an_execution_in_hand_keeps_its_run(store: Store) -> None:
+    run_id = store.runs.save_finished(finished_run(two_layers()))
+    plan = store.runs.frontier(run_id)[0]
+    submitted = store.executions.submit(plan.key, backend="numpy", values=True, seed=0, created_at=later(5))
+    for delete, subject in ((store.deletions.run, run_id), (store.deletions.execution, submitted.id)):
+        with pytest.raises(InUse, match=f"execution {submitted.id}"):
+            delete(subject)
+    claimed = store.jobs.claim("ada", later(6), LEASE_S, ("execution",))
+    assert claimed is not None
+    store.jobs.end_execution(claimed, later(7), "failed", problem={"code": "x"})
+    store.deletions.execution(submitted.id)
+    with pytest.raises(UnknownId):
+        store.executions.get(submitted.id)
+    store.deletions.run(run_id)
+
+
+def test_a_run_that_another_waits_to_start_from_stays(store: Store, job: Job, graph_id: str) -> None:
+    run_id = ended(store, job)
+    waiting = store.runs.submit(request_for(graph_id, start_from=run_id), later(20)).id
+    with pytest.raises(InUse, match=f"run {waiting}, which has not ended, starts from run {run_id}"):
+        store.deletions.run(run_id)
+    store.runs.request_cancel(waiting, later(21))
+    store.deletions.run(run_id)
+
+
+def test_who_repeats_a_request_gets_a_new_run(store: Store, graph_id: str) -> None:
+    key = Idempotency("POST /v1/runs", "a-key", "f" * 64)
+    first = store.runs.submit(request_for(graph_id), NOON, idempotency=key)
+    job = store.jobs.claim("ada", later(1), LEASE_S)
+    assert job is not None
+    store.deletions.run(ended(store, job))
+    again = store.runs.submit(request_for(graph_id), later(20), idempotency=key)
+    assert (again.is_replay, again.id == first.id) == (False, False)
+
+
+def batch_of(store: Store, graph_id: str, count: int = 2) -> tuple[str, list[str]]:
+    entries = [
+        NewBatchEntry(graph_id, "dgx-h100", seed, request_for(graph_id, seed=seed)) for seed in range(count)
+    ]
+    batch_id = store.batches.submit("seeds", entries, NOON).id
+    return batch_id, [entry.run_id or "" for entry in store.batches.entries(batch_id)]
+
+
+def end_all(store: Store, at: float) -> None:
+    while (job := store.jobs.claim("ada", later(1), LEASE_S)) is not None:
+        ended(store, job, at)
+
+
+def test_a_batch_goes_alone_or_with_its_runs(store: Store, graph_id: str) -> None:
+    batch_id, runs = batch_of(store, graph_id)
+    with pytest.raises(InUse, match=f"run {runs[0]} belongs to batch {batch_id}"):
+        store.deletions.run(runs[0])
+    with pytest.raises(InUse, match="is queued"):
+        store.deletions.batch(batch_id, with_runs=True)
+    assert len(store.batches.entries(batch_id)) == 2  # all or nothing
+    end_all(store, 9)
+    store.deletions.batch(batch_id)
+    assert [store.runs.get(run).status for run in runs] == ["succeeded"] * 2
+    other, _ = batch_of(store, graph_id)
+    end_all(store, 9)
+    store.deletions.batch(other, with_runs=True)
+    assert sorted(run.id for run in store.runs.page()) == sorted(runs)
+    with pytest.raises(UnknownId):
+        store.deletions.batch(other)
+
+
+def test_a_graph_stays_while_it_is_needed(store: Store, job: Job, graph_id: str) -> None:
+    made = store.graphs.save_rewritten(
+        two_layers("another", width=128), Rewriting(graph_id, "", (), later(1))
+    ).id
+    store.graphs.save_upload("0" * 64, graph_id, later(1))
+    with pytest.raises(InUse, match=f"graph {graph_id} is needed by run {job.subject}"):
+        store.deletions.graph(graph_id)
+    store.deletions.run(ended(store, job))
+    with pytest.raises(InUse, match=f"needed by graph {made}"):
+        store.deletions.graph(graph_id)
+    store.deletions.graph(made)
+    store.deletions.graph(graph_id)
+    assert rows(store) == {}
+    with pytest.raises(UnknownId):
+        store.deletions.graph(graph_id)
+
+
+@pytest.fixture
+def three(store: Store, graph_id: str) -> tuple[list[str], str]:
+    """Store two runs of different age and a batch of two, all ended; return the runs and the batch."""
+    runs = []
+    for age_s in (0.0, 10 * DAY_S):
+        runs.append(store.runs.submit(request_for(graph_id, seed=99), later(0)).id)
+        end_all(store, age_s)
+    batch_id, _ = batch_of(store, graph_id)
+    end_all(store, 5 * DAY_S)
+    return runs, batch_id
+
+
+def test_what_is_old_is_collected(store: Store, graph_id: str, three: tuple[list[str], str]) -> None:
+    (old, young), batch_id = three
+    now = NOON + timedelta(days=11)
+    would = collect(store, Retention(seconds=7 * DAY_S), now, dry=True)
+    assert (would.batches, would.runs, would.graphs) == ([], [old], [])
+    assert would.size_bytes > 0 and store.runs.get(old)
+    found = collect(store, Retention(seconds=7 * DAY_S), now)
+    assert (found.runs, found.left_bytes) == ([old], would.left_bytes)
+    found = collect(store, Retention(seconds=2 * DAY_S), now)
+    assert (found.batches, found.runs, found.graphs) == ([batch_id], [], [])
+    assert [run.id for run in store.runs.page()] == [young]
+    found = collect(store, Retention(seconds=0.5 * DAY_S), now)
+    assert (found.runs, found.graphs, found.left_bytes) == ([young], [graph_id], 0)
+    assert rows(store) == {}
+
+
+def test_what_exceeds_a_size_is_collected_from_the_oldest_on(
+    store: Store, three: tuple[list[str], str]
+) -> None:
+    (old, young), batch_id = three
+    now, size = NOON, store.deletions.content_bytes()
+    assert collect(store, Retention(size_bytes=size), now).runs == []
+    found = collect(store, Retention(size_bytes=size - 1), now)
+    assert (found.runs, found.batches) == ([old], [])
+    assert found.left_bytes == size - found.size_bytes == store.deletions.content_bytes()
+    found = collect(store, Retention(size_bytes=0), now)
+    assert (found.batches, found.runs, found.graphs) == ([batch_id], [young], [])
+    assert store.runs.page() == () and len(store.graphs.page()) == 1  # programs are of no age here
+
+
+def test_compacting_keeps_everything(store: Store, three: tuple[list[str], str]) -> None:
+    before: Callable[[], dict[str, int]] = lambda: rows(store)  # noqa: E731
+    kept = before()
+    store.deletions.compact()
+    assert before() == kept
