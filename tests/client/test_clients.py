@@ -148,6 +148,25 @@ def test_a_failed_run_raises_and_a_cancelled_one_returns(client: Client, service
 
 
 @pytest.mark.slow
+def test_what_is_done_with_is_deleted(client: Client, service: Service) -> None:
+    run_id = submitted(client)
+    graph = client.run(run_id).graph_id
+    with pytest.raises(ProblemError, match="cancel it first") as refused:
+        client.delete_run(run_id)
+    assert refused.value.code == "in_use"
+    client.cancel(run_id)
+    client.delete_run(run_id)
+    batch = client.submit_batch([graph], ["dgx-h100"], seeds=[0, 1])["id"]
+    with pytest.raises(ProblemError, match="is needed by"):
+        client.delete_graph(graph)
+    service.http.post(f"/v1/batches/{batch}/cancel")
+    client.delete_batch(batch, runs=True)
+    client.delete_graph(graph)
+    with pytest.raises(ProblemError, match="there is no graph"):
+        client.delete_graph(graph)
+
+
+@pytest.mark.slow
 def test_a_wait_may_have_a_limit_and_the_run_goes_on(client: Client, service: Service) -> None:
     run_id = submitted(client)
     seen: list[EventRecord] = []

@@ -1,0 +1,65 @@
+"""Tests of `tapestry delete` and `tapestry gc`: what they print, delete and refuse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.service.conftest import Run, complaint
+
+
+@pytest.fixture
+def runs(tapestry: Run, document: Path) -> list[str]:
+    """Store two runs of one program, and return their ids."""
+    limits = ("--evaluations", 200, "--islands", 1, "--quiet", "--verify", "none", "--fresh", "--json")
+    return [
+        tapestry("optimize", document, "--mesh", "dgx-h100", "--seed", seed, *limits).json["run"]
+        for seed in (0, 1)
+    ]
+
+
+def stored(tapestry: Run) -> list[str]:
+    return [run["run"] for run in tapestry("show", "--json").json["runs"]]
+
+
+def test_runs_are_deleted_by_their_ids(tapestry: Run, runs: list[str]) -> None:
+    assert tapestry("delete", "run", runs[0], "--json").json == {"kind": "run", "deleted": [runs[0]]}
+    assert stored(tapestry) == [runs[1]]
+    reported = complaint(tapestry("delete", "run", runs[1], runs[0]))
+    assert reported == f"there is no run '{runs[0]}'; deleted before: {runs[1]}"
+    assert stored(tapestry) == []
+
+
+def test_what_is_needed_is_refused(tapestry: Run, runs: list[str]) -> None:
+    graph = tapestry("show", runs[0], "--json").json["graph_id"]
+    assert complaint(tapestry("delete", "graph", graph)).startswith(f"graph {graph} is needed by run")
+
+
+def test_what_is_collected_is_said_before(tapestry: Run, runs: list[str]) -> None:
+    dry = tapestry("gc", "--keep-size", "0B", "--dry-run", "--json").json
+    assert sorted(dry["runs"]) == sorted(runs) and dry["dry_run"] and dry["size_bytes"] > 0
+    assert (
+        "2 runs, 0 programs would be deleted: about " in tapestry("gc", "--keep-size", "0B", "--dry-run").out
+    )
+    assert tapestry("gc", "--older-than", "1d", "--json").json["runs"] == []
+    assert len(stored(tapestry)) == 2
+    found = tapestry("gc", "--older-than", "0s", "--compact", "--json").json
+    assert sorted(found["runs"]) == sorted(runs) and len(found["graphs"]) == 1 and found["left_bytes"] == 0
+    assert stored(tapestry) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("gc",), "say what is to be kept"),
+        (("gc", "--older-than", "30"), "expected an age such as 30d, 12h or 15m, not '30'"),
+        (("gc", "--keep-size", "much"), "expected a size such as 10GB or 500MiB, not 'much'"),
+        (("delete", "mesh", "x"), "expected one of run, batch, graph, execution, not 'mesh'"),
+        (("delete", "run"), "the following arguments are required: ID"),
+    ],
+)
+def test_what_is_not_understood_says_what_would_be(
+    tapestry: Run, arguments: tuple[str, ...], message: str
+) -> None:
+    assert message in complaint(tapestry(*arguments))
