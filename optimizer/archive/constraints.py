@@ -64,6 +64,8 @@ def parse_constraint(text: str, known: KnownObjectives | None = None) -> Constra
         ValueError: the text has another form, names an unknown objective or unit, or asks for less than the best.
     """
     found = _FORM.match(text)
+    if found and "<=" not in text:
+        raise ValueError(f"constraint {text!r} has '<', but a bound may be reached: write '<='")
     if not found:
         raise ValueError(
             f"constraint {text!r} is not of the form objective<=number[unit], e.g. peak_memory_bytes<=60GiB, "

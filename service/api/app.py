@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from starlette.formparsers import MultiPartParser
 from starlette.middleware import Middleware
 from starlette.staticfiles import StaticFiles
@@ -30,11 +30,13 @@ from tapestry.service.api import (
 from tapestry.service.api.catalogs import new_router
 from tapestry.service.api.context import Context
 from tapestry.service.api.event_feed import EventFeed
+from tapestry.service.api.heads import HeadAsGet
 from tapestry.service.api.health import Metrics, metrics_router
 from tapestry.service.api.instrumentation import Instrumentation
 from tapestry.service.api.keys import KeyRequired
 from tapestry.service.api.limits import BodyLimit
 from tapestry.service.api.origins import LOOPBACK, SafeHeaders, SameOrigin
+from tapestry.service.api.parameters import check_parameters
 from tapestry.service.api.problems import add_handlers
 from tapestry.service.api.task_pool import TaskPool
 from tapestry.service.api.uploads import IN_MEMORY_BYTES
@@ -68,6 +70,7 @@ def create_app(settings: ServiceSettings) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        dependencies=[Depends(check_parameters)],
         middleware=_middleware(settings, metrics),
     )
     app.state.context = context
@@ -103,6 +106,7 @@ def _middleware(settings: ServiceSettings, metrics: Metrics) -> list[Middleware]
         Middleware(SameOrigin, hosts=_hosts(settings)),
         *key,
         Middleware(BodyLimit, limits=settings.limits),
+        Middleware(HeadAsGet),
     ]
 
 

@@ -20,6 +20,7 @@ Key = Annotated[
         alias="Idempotency-Key",
         description="any text that is new for each request, such as a UUID; sent again, the request is answered "
         "as before and nothing new is made, for 24 hours",
+        json_schema_extra={"minLength": 1, "maxLength": LONGEST, "pattern": "^[!-~]([ -~]*[!-~])?$"},
     ),
 ]
 

@@ -1,7 +1,11 @@
-"""Limits on bodies: their type is checked before their content, and their length is counted as they arrive."""
+"""Limits on bodies: their type is checked before their content, and their length is counted as they arrive.
+
+A gzipped body is unpacked as it arrives; what comes of it is limited like what is sent as it is.
+"""
 
 from __future__ import annotations
 
+import zlib
 from typing import Any
 
 from fastapi import Depends, Request
@@ -14,6 +18,7 @@ from tapestry.service.api.problems import Problem, respond
 from tapestry.service.settings import Limits
 
 FORM = "multipart/form-data"
+GZIP = 16 + zlib.MAX_WBITS  # of `zlib`: with gzip's header and checksum
 
 
 class FormRoute(APIRoute):
@@ -38,8 +43,9 @@ class BodyLimit:
             return
         headers = dict(scope["headers"])
         limit, taken = self._limit(scope["path"], headers.get(b"content-type", b"")), 0
-        if headers.get(b"content-encoding", b"identity").lower() != b"identity":
-            reason = "send the body as it is, without a Content-Encoding"
+        encoding = headers.get(b"content-encoding", b"identity").lower()
+        if encoding not in (b"identity", b"gzip"):
+            reason = "send the body as it is, or with Content-Encoding: gzip"
             await respond(415, "unsupported_media_type", reason)(scope, receive, send)
             return
         stated = headers.get(b"content-length", b"0")
@@ -49,15 +55,20 @@ class BodyLimit:
             )
             return
 
+        unpacking = _Unpacking(limit) if encoding == b"gzip" else None
+
         async def counted() -> Message:
             nonlocal taken
             message = await receive()
             taken += len(message.get("body", b""))
             if taken > limit:  # the one kind of error that those who read bodies let through
                 raise HTTPException(413, _too_large(limit), headers={"Connection": "close"})
-            return message
+            if unpacking is None or message["type"] != "http.request":
+                return message
+            is_last = not message.get("more_body", False)
+            return {**message, "body": unpacking.unpack(message.get("body", b""), is_last)}
 
-        await self._app(scope, counted, send)
+        await self._app(scope if unpacking is None else _unpacked(scope), counted, send)
 
     def _limit(self, path: str, kind: bytes) -> int:
         is_form = kind.lower().startswith(FORM.encode())
@@ -66,6 +77,36 @@ class BodyLimit:
         if path == "/v1/graphs/import" or (is_form and path.endswith("/export")):
             return self._limits.upload_bytes
         return self._limits.document_bytes if path == "/v1/graphs" else self._limits.body_bytes
+
+
+class _Unpacking:
+    """The unpacking of a gzipped body, of which at most `limit` bytes may come, however little was sent."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit, self._size = limit, 0
+        self._stream = zlib.decompressobj(GZIP)
+
+    def unpack(self, packed: bytes, is_last: bool) -> bytes:
+        """Return the bytes that a piece of the body stands for."""
+        try:
+            found = self._stream.decompress(packed, self._limit - self._size + 1)
+        except zlib.error as error:
+            raise HTTPException(400, f"the body is not gzipped: {error}") from error
+        self._size += len(found)
+        if self._size > self._limit:
+            raise HTTPException(413, f"unpacked, {_too_large(self._limit)}", headers={"Connection": "close"})
+        if is_last and self._size + len(packed) and not self._stream.eof:
+            raise HTTPException(400, "the body ends before its gzipped content does")
+        if self._stream.unused_data:
+            raise HTTPException(400, "something follows the gzipped content of the body")
+        return found
+
+
+def _unpacked(scope: Scope) -> Scope:
+    """Return a request as if it had been sent unpacked, without saying its length."""
+    own = (b"content-encoding", b"content-length", b"transfer-encoding")
+    headers = [(name, value) for name, value in scope["headers"] if name not in own]
+    return {**scope, "headers": [*headers, (b"transfer-encoding", b"chunked")]}
 
 
 def _too_large(limit: int) -> str:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from fastapi import Path, Query
 from pydantic import AfterValidator, StringConstraints
 
+from tapestry.service.api.pages import CURSOR
 from tapestry.service.api.problems import MEDIA_TYPE, TITLES, Problem
 from tapestry.service.problems import problem
 
@@ -127,4 +128,11 @@ BatchId = Annotated[
 ]
 Sha256 = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
 PageLimit = Annotated[int, Query(ge=1, le=200, description="how many at most")]
-PageCursor = Annotated[str | None, Query(max_length=200, description="`next` of the page before")]
+PageCursor = Annotated[
+    str | None,
+    Query(
+        description="`next` of the page before",
+        json_schema_extra={"pattern": CURSOR},
+        examples=["1795980253123456-0f4bb7a2c1d9"],
+    ),
+]

@@ -19,7 +19,7 @@ EIGHT = load_mesh("dgx-h100")
         ("peak_memory_bytes<=60GiB", "peak_memory_bytes", 60 * 2**30),
         ("peak_memory_bytes <= 1.5 GB", "peak_memory_bytes", 1.5e9),
         ("traffic_bytes<=0", "traffic_bytes", 0.0),
-        ("total_memory_bytes<1e3KiB", "total_memory_bytes", 1_024_000),
+        ("total_memory_bytes<=1e3KiB", "total_memory_bytes", 1_024_000),
         ("time_s<=2.5ms", "time_s", 0.0025),
         ("time_s<=3", "time_s", 3.0),
         ("compute_flops<=2Tflop", "compute_flops", 2e12),
@@ -38,6 +38,7 @@ def test_bounds_in_any_unit(text: str, objective: str, bound: float) -> None:
     [
         ("peak_memory_bytes", "is not of the form objective<=number"),
         ("peak_memory_bytes>=3", "is not of the form objective<=number"),
+        ("peak_memory_bytes<3", "has '<', but a bound may be reached: write '<='"),
         ("peak_memory_bytes<=many", "is not of the form objective<=number"),
         ("peak_memory_bytes<=-1", "is not of the form objective<=number"),
         ("peak_memory_bytes<=1.2.3", "'1.2.3' is not a number"),

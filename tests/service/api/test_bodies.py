@@ -11,7 +11,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from tapestry.service.settings import Limits
+from tapestry.teg.document import to_document
 from tests.service.api.conftest import Serve, Service, complaint
+from tests.service.programs import two_layers
 
 JSON = {"Content-Type": "application/json"}
 SMALL = Limits(body_bytes=2000, document_bytes=3000, upload_bytes=4000)
@@ -87,11 +89,48 @@ def test_json_by_other_names_is_json(shared: Service) -> None:
         )
 
 
-def test_packed_bodies_are_refused(shared: Service) -> None:
+PACKED = {**JSON, "Content-Encoding": "gzip"}
+
+
+def test_gzipped_bodies_are_read(shared: Service) -> None:
     content = gzip.compress(json.dumps(shared.request()).encode())
-    for path in ("/v1/runs", "/v1/graphs"):
-        answer = shared.http.post(path, content=content, headers={**JSON, "Content-Encoding": "gzip"})
-        complaint(answer, 415, "unsupported_media_type")
+    pieces = iter([content[:1], content[1:10], content[10:]])
+    for sent in (content, pieces):
+        assert shared.http.post("/v1/runs", content=sent, headers=PACKED).status_code == 202
+    document = gzip.compress(json.dumps(to_document(two_layers("packed"))).encode())
+    assert shared.http.post("/v1/graphs", content=document, headers=PACKED).status_code in (200, 201)
+
+
+def test_what_a_gzipped_body_becomes_is_limited(serve: Serve) -> None:
+    """Check 2 MB of blanks in 2,000 bytes: they are not unpacked beyond what is allowed."""
+    service = serve(limits=SMALL)
+    content = gzip.compress(b" " * 1_900_000)
+    assert len(content) < 2000
+    answer = service.http.post("/v1/runs", content=content, headers=PACKED)
+    assert "unpacked, the body has more than the 2,000 bytes" in complaint(answer, 413, "too_large")["detail"]
+    body = b"{}".ljust(2000)
+    answer = service.http.post("/v1/runs", content=gzip.compress(body), headers=PACKED)
+    complaint(answer, 422, "invalid")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"{}", "is not gzipped"),
+        (gzip.compress(b"{}")[:-3], "ends before its gzipped content does"),
+        (gzip.compress(b"{}") + b"x", "something follows"),
+    ],
+)
+def test_what_is_not_gzipped_is_malformed(shared: Service, content: bytes, message: str) -> None:
+    answer = shared.http.post("/v1/runs", content=content, headers=PACKED)
+    assert message in complaint(answer, 400, "malformed")["detail"]
+
+
+def test_bodies_packed_otherwise_are_refused(shared: Service) -> None:
+    for encoding in ("br", "deflate", "gzip, gzip"):
+        headers = {**JSON, "Content-Encoding": encoding}
+        answer = shared.http.post("/v1/runs", content=b"{}", headers=headers)
+        assert "gzip" in complaint(answer, 415, "unsupported_media_type")["detail"]
 
 
 @pytest.mark.parametrize(

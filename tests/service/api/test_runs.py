@@ -285,7 +285,10 @@ def test_runs_are_filtered(service: Service) -> None:
         ("limit=201", "#query/limit"),
         ("limit=many", "#query/limit"),
         ("cursor=nonsense", "#query/cursor"),
-        ("cursor=WyIwMDAxLTAxLTAxVDAwOjAwOjAwKzIzOjU5IiwgImEiXQ", "#query/cursor"),
+        ("cursor=" + "9" * 18 + "-a", "#query/cursor"),
+        ("cursor=1-A", "#query/cursor"),
+        ("cursors=1-a", "#query/cursors"),
+        ("state=queued", "#query/state"),
         ("cursor=" + "a" * 201, "#query/cursor"),
         ("cursor=%00", "#query/cursor"),
         ("status=lost", "#query/status"),
@@ -300,7 +303,43 @@ def test_wrong_queries_are_refused(shared: Service, query: str, pointer: str) ->
         assert faults[0]["allowed"] == ["queued", "running", "succeeded", "failed", "cancelled"]
 
 
-def test_a_cursor_says_the_moment_in_any_time_zone(service: Service) -> None:
+@pytest.mark.parametrize("cursor", ["0-0", "9" * 17 + "-" + "f" * 64])
+def test_every_cursor_of_the_form_is_accepted(shared: Service, cursor: str) -> None:
+    answer = shared.http.get("/v1/runs", params={"cursor": cursor})
+    assert answer.status_code == 200, answer.text
+
+
+def test_what_is_no_parameter_is_refused_with_those_that_are(shared: Service) -> None:
+    (fault,) = complaint(shared.http.get("/v1/runs?stauts=queued"), 422, "invalid")["errors"]
+    assert fault == {
+        "pointer": "#query/stauts",
+        "detail": "there is no parameter 'stauts'; did you mean status?",
+    }
+    (fault,) = complaint(shared.http.get("/healthz?x=1"), 422, "invalid")["errors"]
+    assert fault["detail"] == "there is no parameter 'x'; there are none here"
+    assert shared.http.get("/?x=1").status_code == 200  # pages take any
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/runs", "/healthz", "/v1/objectives", "/", "/v1/runs/0123456789ab", "/nowhere"]
+)
+def test_heads_are_those_of_the_answers(shared: Service, path: str) -> None:
+    head, whole = shared.http.head(path), shared.http.get(path)
+    own = ("x-request-id", "date")
+    assert head.content == b"" and head.status_code == whole.status_code
+    assert {k: v for k, v in head.headers.items() if k not in own} == {
+        k: v for k, v in whole.headers.items() if k not in own
+    }
+
+
+def test_the_head_of_a_stream_ends(service: Service) -> None:
+    run_id = service.submit().json()["id"]
+    answer = service.http.head(f"/v1/runs/{run_id}/events", timeout=10)
+    assert answer.status_code == 200 and answer.headers["content-type"].startswith("text/event-stream")
+    assert service.http.get("/healthz").status_code == 200
+
+
+def test_pages_go_on_where_a_cursor_says(service: Service) -> None:
     assert timedelta(0) == NOON.utcoffset()
     run_id = service.finished()
     page = service.http.get("/v1/runs?limit=1").json()
