@@ -19,7 +19,6 @@ from tapestry.service.api import (
     health,
     layouts,
     learned,
-    login,
     plans,
     precisions,
     reference,
@@ -33,8 +32,9 @@ from tapestry.service.api.event_feed import EventFeed
 from tapestry.service.api.heads import HeadAsGet
 from tapestry.service.api.health import Metrics, metrics_router
 from tapestry.service.api.instrumentation import Instrumentation
-from tapestry.service.api.keys import KeyRequired
+from tapestry.service.api.keys import KeyRequired, Locks, WrongKeys
 from tapestry.service.api.limits import BodyLimit
+from tapestry.service.api.login import login_router
 from tapestry.service.api.origins import LOOPBACK, SafeHeaders, SameOrigin
 from tapestry.service.api.parameters import check_parameters
 from tapestry.service.api.problems import add_handlers
@@ -62,6 +62,7 @@ def create_app(settings: ServiceSettings) -> FastAPI:
     store = Store(settings.database_url)
     context = Context(store, settings, TaskPool(), EventFeed(store))
     metrics = Metrics(context)
+    locks, wrong = Locks(store, settings.api_key), WrongKeys()
     app = FastAPI(
         title="Tapestry",
         version=version("tapestry"),
@@ -71,7 +72,7 @@ def create_app(settings: ServiceSettings) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
         dependencies=[Depends(check_parameters)],
-        middleware=_middleware(settings, metrics),
+        middleware=_middleware(settings, metrics, locks, wrong),
     )
     app.state.context = context
     routers = (
@@ -86,25 +87,26 @@ def create_app(settings: ServiceSettings) -> FastAPI:
         ),
         *(executions.forms, executions.router, tensors.router),
         *(new_router(), learned.router, layouts.router),
-        *(health.router, metrics_router(metrics), reference.router, login.router, dashboard),
+        *(health.router, metrics_router(metrics), reference.router, login_router(locks, wrong), dashboard),
     )
     for router in routers:
         app.include_router(router, include_in_schema=router is not dashboard)
     app.mount("/static/reference", reference.assets(), name="reference-assets")
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
-    app.openapi = reference.described(app, has_key=settings.api_key is not None)  # type: ignore[method-assign]
+    app.openapi = reference.described(app, has_key=locks.is_locked())  # type: ignore[method-assign]
     add_handlers(app, error_page, [route for router in routers for route in router.routes])
     return app
 
 
-def _middleware(settings: ServiceSettings, metrics: Metrics) -> list[Middleware]:
+def _middleware(
+    settings: ServiceSettings, metrics: Metrics, locks: Locks, wrong: WrongKeys
+) -> list[Middleware]:
     """List the middleware that every request passes, from the outside in."""
-    key = [] if settings.api_key is None else [Middleware(KeyRequired, key=settings.api_key)]
     return [
         Middleware(SafeHeaders),
         Middleware(Instrumentation, metrics=metrics),
         Middleware(SameOrigin, hosts=_hosts(settings)),
-        *key,
+        Middleware(KeyRequired, locks=locks, wrong=wrong),
         Middleware(BodyLimit, limits=settings.limits),
         Middleware(HeadAsGet),
     ]

@@ -1,49 +1,60 @@
-"""`/login` and `/logout`: a browser's cookie for the key. The form itself is a page of the dashboard."""
+"""`/login` and `/logout`: a browser's session for a key. The form itself is a page of the dashboard."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Annotated
 from urllib.parse import quote, urlsplit
 
 from fastapi import APIRouter, Form, Request
-from fastapi.responses import RedirectResponse
+from fastapi.responses import RedirectResponse, Response
+from starlette.concurrency import run_in_threadpool
 
 from tapestry.service.api.context import Parts
-from tapestry.service.api.keys import COOKIE, cookie_value, is_key
-
-router = APIRouter(include_in_schema=False)
+from tapestry.service.api.keys import COOKIE, Locks, WrongKeys, address_of, token_of, too_many
 
 COOKIE_S = 30 * 24 * 3600
 
 
-@router.post("/login")
-def login(
-    request: Request,
-    parts: Parts,
-    key: Annotated[str, Form(max_length=1000)] = "",
-    next: Annotated[str, Form(max_length=2000)] = "/",
-) -> RedirectResponse:
-    """Check the key from the login page and give the browser a cookie for it."""
-    expected = parts.settings.api_key
-    target = _local(next)
-    if expected is not None:
-        if not is_key(key, expected):
+def login_router(locks: Locks, wrong: WrongKeys) -> APIRouter:
+    """Build the router of logins with the keys of a service."""
+    router = APIRouter(include_in_schema=False)
+
+    @router.post("/login")
+    async def login(
+        request: Request,
+        key: Annotated[str, Form(max_length=1000)] = "",
+        next: Annotated[str, Form(max_length=2000)] = "/",
+    ) -> Response:
+        """Check the key from the login page and begin a session of the browser."""
+        target = _local(next)
+        if not await run_in_threadpool(locks.is_locked):
+            return RedirectResponse(target, 303)
+        known = await run_in_threadpool(locks.of_text, key)
+        if known is None:
+            if not await wrong.pause(address_of(request.scope)):
+                return too_many()
             return RedirectResponse(f"/login?wrong=1&next={quote(target)}", 303)
+        now = datetime.now(UTC)
+        ends_at = min(now + timedelta(seconds=COOKIE_S), known.expires_at or datetime.max.replace(tzinfo=UTC))
+        token = await run_in_threadpool(locks.begin_session, known, now, ends_at)
         answer = RedirectResponse(target, 303)
         is_safe = request.url.scheme == "https"
-        answer.set_cookie(
-            COOKIE, cookie_value(expected), COOKIE_S, httponly=True, samesite="strict", secure=is_safe
-        )
+        left_s = int((ends_at - now).total_seconds())
+        answer.set_cookie(COOKIE, token, left_s, httponly=True, samesite="strict", secure=is_safe)
         return answer
-    return RedirectResponse(target, 303)
 
+    @router.post("/logout")
+    def logout(request: Request, parts: Parts) -> RedirectResponse:
+        """End the session, and delete the cookie: who kept a copy has nothing."""
+        token = token_of(request.headers)
+        if token is not None:
+            parts.store.keys.end_session(token)
+        answer = RedirectResponse("/login", 303)
+        answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
+        return answer
 
-@router.post("/logout")
-def logout() -> RedirectResponse:
-    """Delete the cookie."""
-    answer = RedirectResponse("/login", 303)
-    answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
-    return answer
+    return router
 
 
 def _local(target: str) -> str:

@@ -2,6 +2,8 @@
 
 from tapestry.service.store.codec import mesh_of, mesh_to_document
 from tapestry.service.store.database import StoreError
+from tapestry.service.store.keys import SCOPES, ApiKey
+from tapestry.service.store.keys import Scope as KeyScope
 from tapestry.service.store.records import (
     AnsweredEpoch,
     ComputedTensors,
@@ -42,8 +44,10 @@ from tapestry.service.store.store import Store
 from tapestry.service.store.tensor_values import NamedTensor, TensorPlace, TensorRequest, TensorValue
 
 __all__ = [
+    "SCOPES",
     "AlreadyEnded",
     "AnsweredEpoch",
+    "ApiKey",
     "ComputedTensors",
     "Cursor",
     "FinishedRun",
@@ -51,6 +55,7 @@ __all__ = [
     "InUse",
     "Job",
     "KeyReused",
+    "KeyScope",
     "Kin",
     "LeaseLost",
     "NamedTensor",

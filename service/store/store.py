@@ -22,6 +22,7 @@ from tapestry.service.store.epochs import Epochs
 from tapestry.service.store.executions import Executions
 from tapestry.service.store.graphs import Graphs
 from tapestry.service.store.jobs import Jobs
+from tapestry.service.store.keys import Keys
 from tapestry.service.store.learning import Learning
 from tapestry.service.store.plans import Plans
 from tapestry.service.store.runs import Runs
@@ -50,6 +51,7 @@ class Store:
         self.learning = Learning(self._database)
         self.epochs = Epochs(self._database)
         self.deletions = Deletions(self._database)
+        self.keys = Keys(self._database)
 
     def ping(self) -> None:
         """Check that the database answers."""

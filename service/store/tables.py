@@ -393,6 +393,30 @@ class IdempotencyRow(Base):
     created_at: Mapped[datetime] = mapped_column(UtcDateTime, index=True)
 
 
+class ApiKeyRow(Base):
+    """An API key: what is public of it, its scope, and a hash of its text."""
+
+    __tablename__ = "api_keys"
+
+    prefix: Mapped[str] = mapped_column(String(8), primary_key=True)
+    name: Mapped[str] = mapped_column(String(64), index=True)
+    scope: Mapped[str] = mapped_column(String(16))
+    digest: Mapped[str] = mapped_column(String(64))
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    expires_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    revoked_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+
+
+class SessionRow(Base):
+    """A browser's session, by a hash of its token; `holder` is its key's prefix, or a mark of the settings' key."""
+
+    __tablename__ = "sessions"
+
+    digest: Mapped[str] = mapped_column(String(64), primary_key=True)
+    holder: Mapped[str] = mapped_column(String(64), index=True)
+    ends_at: Mapped[datetime] = mapped_column(UtcDateTime)
+
+
 class ArtifactRow(Base):
     """An artifact rendered from a plan once, stored for later requests; gzipped."""
 

@@ -17,7 +17,7 @@ from tapestry.service.cli.options.shared import (
     run_options,
     store,
 )
-from tapestry.service.cli.values import age, size
+from tapestry.service.cli.values import age, name, size
 
 
 def serve(parser: Parser) -> None:
@@ -71,6 +71,28 @@ def delete(parser: Parser) -> None:
     parser.add_argument("--with-runs", action="store_true", help="of a batch: delete its runs, too")
     store(parser)
     as_json(parser)
+
+
+def keys(parser: Parser) -> None:
+    """Add the actions of `keys`, each with options of its own."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=Parser)
+    add = actions.add_parser("add", help="make a key, and print it once")
+    add.add_argument("name", type=name, metavar="NAME", help="what or whom it is for")
+    add.add_argument(
+        "--scope",
+        choices=("read", "submit", "admin"),
+        default="submit",
+        help="read: look at everything; submit: also ask for runs; admin: also delete (default: submit)",
+    )
+    add.add_argument(
+        "--expires", type=age, metavar="AGE", help="how long it is valid: 90d (default: until revoked)"
+    )
+    listed = actions.add_parser("list", help="list the keys, without their secrets")
+    revoke = actions.add_parser("revoke", help="make a key invalid, and end the sessions that began with it")
+    revoke.add_argument("key", metavar="PREFIX|NAME", help="its prefix or name")
+    for action in (add, listed, revoke):
+        store(action)
+        as_json(action)
 
 
 def gc(parser: Parser) -> None:
