@@ -42,10 +42,10 @@ class Collected:
 def collect(store: Store, kept: Retention, now: datetime, *, dry: bool = False) -> Collected:
     """Delete what is not to be kept, or if `dry` only find it; what is in use in the meantime stays.
 
-    A batch goes as a whole, with its runs. Graphs go that nothing needs any more; for their size alone, none does.
+    A batch goes as a whole, with its runs. Graphs go by age only, once nothing needs them; the size is that of runs.
     """
     deletions, found = store.deletions, Collected()
-    before = left = deletions.content_bytes()
+    left = deletions.content_bytes()
     until = None if kept.seconds is None else now - timedelta(seconds=kept.seconds)
     for kind, each in _by_age(store):
         is_old = until is not None and each.since < until
@@ -63,7 +63,7 @@ def collect(store: Store, kept: Retention, now: datetime, *, dry: bool = False) 
         left -= each.size_bytes
     if until is not None:
         _collect_graphs(store, until, found, dry=dry)
-    found.left_bytes = max(0, before - found.size_bytes) if dry else deletions.content_bytes()
+    found.left_bytes = left if dry else deletions.content_bytes()
     return found
 
 

@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from starlette.concurrency import run_in_threadpool
 
 from tapestry.service.lifecycle import is_ended
-from tapestry.service.store import RunEvent, Store, StoreError
+from tapestry.service.store import RunEvent, Store, StoreError, UnknownId
 
 POLL_S = 0.4
 AT_ONCE = 500
 KEPT = 2000
+POLLS_TO_LOOK = 10  # without news, after which it is looked whether the run is there still
 
 log = logging.getLogger("tapestry.api")
 
@@ -46,6 +47,11 @@ class _Channel:
         while len(self.recent) > KEPT:
             self.base = self.recent.popleft().number
         self.is_over = self.is_over or any(map(is_end, events))
+        self.wake()
+
+    def end(self) -> None:
+        """Let all viewers go: nothing more comes."""
+        self.is_over = True
         self.wake()
 
     def wake(self) -> None:
@@ -83,7 +89,11 @@ class EventFeed:
             after = events[-1].number
             if is_end(events[-1]):
                 return
-        if is_ended((await run_in_threadpool(self._store.runs.get, run_id)).status):
+        try:
+            has_ended = is_ended((await run_in_threadpool(self._store.runs.get, run_id)).status)
+        except UnknownId:  # it was deleted in the meantime
+            return
+        if has_ended:
             async for events in self._stored(run_id, after):
                 yield events
             return
@@ -131,7 +141,8 @@ class EventFeed:
                 self._channels.pop(run_id, None)
 
     async def _poll(self, run_id: str, channel: _Channel) -> None:
-        """Poll the database for events of this run until it has ended."""
+        """Poll the database for events of this run until it has ended, or was deleted."""
+        quiet = 0
         while not channel.is_over and not self._is_closed:
             try:
                 events = await run_in_threadpool(self._store.runs.events, run_id, channel.newest, AT_ONCE)
@@ -140,7 +151,23 @@ class EventFeed:
                 events = ()
             if events:
                 channel.add(events)
+            quiet = 0 if events else quiet + 1
+            if quiet % POLLS_TO_LOOK == POLLS_TO_LOOK - 1 and not await run_in_threadpool(
+                self._is_there, run_id
+            ):
+                channel.end()
+                return
             await asyncio.sleep(POLL_S)
+
+    def _is_there(self, run_id: str) -> bool:
+        """Return whether a run is there; where the database does not answer, it may be."""
+        try:
+            self._store.runs.get(run_id)
+        except UnknownId:
+            return False
+        except StoreError as error:
+            log.warning("run %s: %s", run_id, error, extra={"run_id": run_id})
+        return True
 
 
 def is_end(event: RunEvent) -> bool:

@@ -48,7 +48,7 @@ def readyz(parts: Parts) -> Response:
         parts.store.check_writes()
     except StoreError as error:
         log.error("not ready: %s", error)
-        message = "the database answers, but takes no writes; is its disk full?"
+        message = "the database answers, but takes no writes: its disk is full, or another process holds it"
         raise Problem(503, "read_only", message, headers={"Retry-After": str(RETRY_AFTER_S)}) from error
     workers = parts.store.workers.alive(ALIVE_S)
     return answer({"status": "ok", "workers": len(workers), "clock_skew_s": _skew_s(workers)})

@@ -83,23 +83,28 @@ class _Unpacking:
     """The unpacking of a gzipped body, of which at most `limit` bytes may come, however little was sent."""
 
     def __init__(self, limit: int) -> None:
-        self._limit, self._size = limit, 0
+        self._limit, self._size, self._has_begun = limit, 0, False
         self._stream = zlib.decompressobj(GZIP)
 
     def unpack(self, packed: bytes, is_last: bool) -> bytes:
-        """Return the bytes that a piece of the body stands for."""
+        """Return the bytes that a piece of the body stands for; gzipped contents may follow each other."""
+        found = []
         try:
-            found = self._stream.decompress(packed, self._limit - self._size + 1)
+            while packed:
+                self._has_begun = True
+                if self._stream.eof:
+                    self._stream = zlib.decompressobj(GZIP)
+                found.append(self._stream.decompress(packed, self._limit - self._size + 1))
+                self._size += len(found[-1])
+                if self._size > self._limit:
+                    message = f"unpacked, {_too_large(self._limit)}"
+                    raise HTTPException(413, message, headers={"Connection": "close"})
+                packed = self._stream.unused_data or self._stream.unconsumed_tail
         except zlib.error as error:
             raise HTTPException(400, f"the body is not gzipped: {error}") from error
-        self._size += len(found)
-        if self._size > self._limit:
-            raise HTTPException(413, f"unpacked, {_too_large(self._limit)}", headers={"Connection": "close"})
-        if is_last and self._size + len(packed) and not self._stream.eof:
+        if is_last and self._has_begun and not self._stream.eof:
             raise HTTPException(400, "the body ends before its gzipped content does")
-        if self._stream.unused_data:
-            raise HTTPException(400, "something follows the gzipped content of the body")
-        return found
+        return b"".join(found)
 
 
 def _unpacked(scope: Scope) -> Scope:

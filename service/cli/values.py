@@ -44,6 +44,7 @@ def duration(text: str) -> float:
     return seconds
 
 
+LONGEST_AGE_S = 100 * 365 * 86400.0
 _AGES = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _SIZES = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
@@ -53,12 +54,15 @@ def age(text: str) -> float:
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text)
     if found is None:
         raise argparse.ArgumentTypeError(f"expected an age such as 30d, 12h or 15m, not {text!r}")
-    return float(found[1]) * _AGES[found[2]]
+    seconds = float(found[1]) * _AGES[found[2]]
+    if seconds > LONGEST_AGE_S:
+        raise argparse.ArgumentTypeError(f"expected an age of at most 100 years, not {text!r}")
+    return seconds
 
 
 def size(text: str) -> int:
     """Parse a size such as `10GB` or `4GiB` to bytes."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]?)(i?)B?", text)
+    found = re.fullmatch(r"(\d{1,15}(?:\.\d+)?) ?([KMGT]?)(i?)B?", text)
     if found is None or (found[3] and not found[2]):
         raise argparse.ArgumentTypeError(f"expected a size such as 10GB or 500MiB, not {text!r}")
     power = list(_SIZES).index(found[2])

@@ -46,9 +46,6 @@ class Deletions:
             UnknownId: there is no such run.
         """
         with self._database.writing() as connection:
-            batch = connection.scalar(select(BatchEntryRow.batch_id).where(BatchEntryRow.run_id == run_id))
-            if batch is not None:
-                raise InUse(f"run {run_id} belongs to batch {batch}; delete that, with its runs")
             _delete_run(connection, run_id)
 
     def batch(self, batch_id: str, *, with_runs: bool = False) -> None:
@@ -65,8 +62,7 @@ class Deletions:
                 raise UnknownId(f"there is no batch {batch_id!r}")
             _forget_keys(connection, [batch_id])
             for run_id in runs if with_runs else ():
-                elsewhere = select(BatchEntryRow.batch_id).where(BatchEntryRow.run_id == run_id)
-                if connection.execute(elsewhere).first() is None:
+                if _batch_of(connection, run_id) is None:
                     _delete_run(connection, run_id)
 
     def execution(self, execution_id: str) -> None:
@@ -92,7 +88,8 @@ class Deletions:
             UnknownId: there is no such graph.
         """
         with self._database.writing() as connection:
-            if connection.scalar(select(GraphRow.id).where(GraphRow.id == graph_id)) is None:
+            found = select(GraphRow.id).where(GraphRow.id == graph_id).with_for_update()
+            if connection.scalar(found) is None:
                 raise UnknownId(f"there is no graph {graph_id!r}")
             for what, column, wanted in (
                 ("run", RunRow.id, RunRow.graph_id),
@@ -116,7 +113,10 @@ class Deletions:
         return tuple(StoredSize(row.id, row.ended_at, sizes.get(row.id, 0)) for row in rows)
 
     def ended_batches(self) -> tuple[StoredSize, ...]:
-        """Return the batches all of whose runs have ended, the oldest first, with the sizes of these runs."""
+        """Return the batches all of whose runs have ended, the oldest first.
+
+        Their sizes are those of the runs that go with them if they are deleted in this order.
+        """
         entries = select(BatchEntryRow.batch_id, BatchEntryRow.run_id, RunRow.ended_at).outerjoin(
             RunRow, RunRow.id == BatchEntryRow.run_id
         )
@@ -127,13 +127,18 @@ class Deletions:
             rows = connection.execute(entries).all()
             sizes = _run_sizes(connection)
         live = {row.batch_id for row in rows if row.run_id is not None and row.ended_at is None}
-        last, held = dict(batches), dict.fromkeys(batches, 0)
+        last = dict(batches)
+        runs: dict[str, set[str]] = {batch: set() for batch in batches}
         for row in rows:
             if row.ended_at is not None:
                 last[row.batch_id] = max(last[row.batch_id], row.ended_at)
-                held[row.batch_id] += sizes.get(row.run_id, 0)
-        found = (StoredSize(batch, last[batch], held[batch]) for batch in batches if batch not in live)
-        return tuple(sorted(found, key=lambda each: (each.since, each.id)))
+                runs[row.batch_id].add(row.run_id)
+        found, named = list[StoredSize](), set[str]().union(*(runs[batch] for batch in live))
+        for batch in sorted(batches.keys() - live, key=lambda batch: (last[batch], batch), reverse=True):
+            own = runs[batch] - named  # a run goes with the last batch that names it
+            found.append(StoredSize(batch, last[batch], sum(sizes.get(run, 0) for run in own)))
+            named |= own
+        return tuple(reversed(found))
 
     def unused_graphs(self) -> tuple[StoredSize, ...]:
         """Return the graphs that nothing needs, the oldest first, with the sizes of their documents."""
@@ -148,10 +153,9 @@ class Deletions:
             return tuple(StoredSize(*row) for row in rows)
 
     def content_bytes(self) -> int:
-        """Count the bytes of all runs and graphs, as they are stored; tables and indices take more."""
+        """Count the bytes of all runs, as they are stored; tables and indices take more."""
         with self._database.reading() as connection:
-            documents = connection.scalar(select(func.sum(func.length(GraphRow.document)))) or 0
-            return int(documents) + sum(_run_sizes(connection).values())
+            return sum(_run_sizes(connection).values())
 
     def compact(self) -> None:
         """Return the space of what was deleted to the disk; on PostgreSQL it is used again without that."""
@@ -163,6 +167,9 @@ def _delete_run(connection: Connection, run_id: str) -> None:
     run = connection.execute(select(RunRow.status).where(RunRow.id == run_id).with_for_update()).one_or_none()
     if run is None:
         raise UnknownId(f"there is no run {run_id!r}")
+    batch = _batch_of(connection, run_id)
+    if batch is not None:
+        raise InUse(f"run {run_id} belongs to batch {batch}; delete that, with its runs")
     if not is_ended(run.status):
         raise InUse(f"run {run_id} is {run.status}; cancel it first")
     executions = select(ExecutionRow.id, ExecutionRow.status).join(
@@ -172,12 +179,18 @@ def _delete_run(connection: Connection, run_id: str) -> None:
     for row in found:
         if not is_ended(row.status):
             raise InUse(f"execution {row.id} of a plan of run {run_id} is {row.status}")
-    waiting = select(RunRow.id, RunRow.options).where(RunRow.ended_at.is_(None))
+    waiting = select(RunRow.id, RunRow.options).where(RunRow.status.in_(("queued", "running")))
     for row in connection.execute(waiting):
-        if run_id in (stored_options(row.options).start_from or ""):
+        named = (stored_options(row.options).start_from or "").split(",")
+        if any(run_id.startswith(name.strip()) for name in named if name.strip()):
             raise InUse(f"run {row.id}, which has not ended, starts from run {run_id}")
     connection.execute(delete(RunRow).where(RunRow.id == run_id))
     _forget_keys(connection, [run_id, *(row.id for row in found)])
+
+
+def _batch_of(connection: Connection, run_id: str) -> str | None:
+    """Return a batch that names a run; None if none does."""
+    return connection.scalar(select(BatchEntryRow.batch_id).where(BatchEntryRow.run_id == run_id).limit(1))
 
 
 def _forget_keys(connection: Connection, subjects: Iterable[str]) -> None:

@@ -278,7 +278,8 @@ def submit_run(
     equal = None if reusable is None else _equal_run(connection, request, reusable)
 
     def write() -> None:
-        if connection.scalar(select(GraphRow.id).where(GraphRow.id == request.graph_id)) is None:
+        graph = select(GraphRow.id).where(GraphRow.id == request.graph_id).with_for_update(read=True)
+        if connection.scalar(graph) is None:
             raise UnknownId(f"there is no graph {request.graph_id!r}")
         connection.execute(insert(RunRow).values(requested_values(run_id, request, created_at)))
         append_status(connection, run_id, created_at)

@@ -31,6 +31,8 @@ from tapestry.service.store.tables import IdempotencyRow
 from tapestry.service.store.tensors import Tensors
 from tapestry.service.store.workers import Workers
 
+CHECKED_S = 5.0
+
 
 class Store:
     """A database by its URL; see the module for its guarantees. `close()` when done.
@@ -40,6 +42,7 @@ class Store:
 
     def __init__(self, url: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._database = Database(url)
+        self._writes_until = 0.0
         self.graphs = Graphs(self._database)
         self.runs = Runs(self._database)
         self.plans = Plans(self._database)
@@ -59,7 +62,12 @@ class Store:
             connection.execute(select(1))
 
     def check_writes(self) -> None:
-        """Check that the database keeps what is written, by a row that comes and goes; raises StoreError."""
+        """Check that the database keeps what is written, by a row that comes and goes; raises StoreError.
+
+        It is not tried again for a few seconds after it went well.
+        """
+        if time.monotonic() < self._writes_until:
+            return
         key = secrets.token_hex(8)
         row = {
             "scope": "check",
@@ -72,6 +80,7 @@ class Store:
             connection.execute(insert(IdempotencyRow).values(row))
         with self._database.writing() as connection:
             connection.execute(delete(IdempotencyRow).where(IdempotencyRow.key == key))
+        self._writes_until = time.monotonic() + CHECKED_S
 
     def close(self) -> None:
         self._database.engine.dispose()

@@ -157,7 +157,7 @@ class BatchEntryRow(Base):
     graph_id: Mapped[str] = mapped_column(String(32))
     mesh_name: Mapped[str] = mapped_column(Text)
     seed: Mapped[int] = mapped_column(BigInteger)
-    run_id: Mapped[str | None] = mapped_column(ForeignKey("runs.id", ondelete="SET NULL"))
+    run_id: Mapped[str | None] = mapped_column(ForeignKey("runs.id", ondelete="SET NULL"), index=True)
     problem: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
 
 
@@ -389,7 +389,7 @@ class IdempotencyRow(Base):
     scope: Mapped[str] = mapped_column(String(64), primary_key=True)
     key: Mapped[str] = mapped_column(String(255), primary_key=True)
     fingerprint: Mapped[str] = mapped_column(String(64))
-    subject: Mapped[str] = mapped_column(String(32))
+    subject: Mapped[str] = mapped_column(String(32), index=True)
     created_at: Mapped[datetime] = mapped_column(UtcDateTime, index=True)
 
 

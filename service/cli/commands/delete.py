@@ -14,6 +14,8 @@ from tapestry.service.store import StoreError
 
 def run(arguments: Namespace) -> int:
     """Delete what is named, up to the first that cannot be, and print what was deleted."""
+    if arguments.with_runs and arguments.kind != "batch":
+        raise CommandError("--with-runs is for batches")
     store, deleted = open_store(arguments.database_url), list[str]()
     try:
         deletions = store.deletions

@@ -107,7 +107,7 @@ def gc(parser: Parser) -> None:
         "--keep-size",
         type=size,
         metavar="SIZE",
-        help="then delete ended runs and batches, the oldest first, until all take at most this: 10GB",
+        help="then delete ended runs and batches, the oldest first, until runs take at most this: 10GB",
     )
     parser.add_argument("--dry-run", action="store_true", help="delete nothing, and print what would be")
     parser.add_argument(

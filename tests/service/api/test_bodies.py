@@ -94,8 +94,14 @@ PACKED = {**JSON, "Content-Encoding": "gzip"}
 
 def test_gzipped_bodies_are_read(shared: Service) -> None:
     content = gzip.compress(json.dumps(shared.request()).encode())
-    pieces = iter([content[:1], content[1:10], content[10:]])
-    for sent in (content, pieces):
+    text = json.dumps(shared.request()).encode()
+    members = gzip.compress(text[:7]) + gzip.compress(text[7:])
+    for sent in (
+        content,
+        iter([content[:1], content[1:10], content[10:]]),
+        members,
+        iter([members[:25], members[25:]]),
+    ):
         assert shared.http.post("/v1/runs", content=sent, headers=PACKED).status_code == 202
     document = gzip.compress(json.dumps(to_document(two_layers("packed"))).encode())
     assert shared.http.post("/v1/graphs", content=document, headers=PACKED).status_code in (200, 201)
@@ -118,7 +124,8 @@ def test_what_a_gzipped_body_becomes_is_limited(serve: Serve) -> None:
     [
         (b"{}", "is not gzipped"),
         (gzip.compress(b"{}")[:-3], "ends before its gzipped content does"),
-        (gzip.compress(b"{}") + b"x", "something follows"),
+        (gzip.compress(b"{}") + b"x" * 20, "is not gzipped"),
+        (gzip.compress(b"{}")[:10], "ends before its gzipped content does"),
     ],
 )
 def test_what_is_not_gzipped_is_malformed(shared: Service, content: bytes, message: str) -> None:

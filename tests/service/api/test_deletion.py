@@ -19,6 +19,18 @@ def test_a_run_is_deleted_once_it_has_ended(service: Service) -> None:
     assert service.http.get("/v1/runs").json()["items"] == []
 
 
+def test_who_follows_a_run_that_is_deleted_is_let_go(service: Service) -> None:
+    """Check a viewer between whose looks the run was cancelled and deleted: it saw no end."""
+    run_id = service.submit().json()["id"]
+    with service.http.stream("GET", f"/v1/runs/{run_id}/events", timeout=30) as stream:
+        lines = stream.iter_lines()
+        assert next(line for line in lines if line.startswith("event:")) == "event: status"
+        service.store.runs.request_cancel(run_id, service.now())
+        service.store.deletions.run(run_id)
+        assert not any("succeeded" in line for line in lines)  # and it ends
+    assert service.http.get("/healthz").status_code == 200
+
+
 def test_plans_and_executions_go_with_their_run(service: Service) -> None:
     run_id = service.finished()
     plan = service.http.get(f"/v1/runs/{run_id}/frontier").json()["plans"][0]["id"]

@@ -54,7 +54,9 @@ def test_a_database_that_takes_no_writes_says_so(service: Service, monkeypatch: 
     run_id = service.finished()
     monkeypatch.setattr(Store, "check_writes", full)
     detail = complaint(service.http.get("/readyz"), 503, "read_only")["detail"]
-    assert detail == "the database answers, but takes no writes; is its disk full?"
+    assert (
+        detail == "the database answers, but takes no writes: its disk is full, or another process holds it"
+    )
     assert service.http.get(f"/v1/runs/{run_id}").status_code == 200
 
 

@@ -79,10 +79,11 @@ def test_an_execution_in_hand_keeps_its_run(store: Store) -> None:
 
 def test_a_run_that_another_waits_to_start_from_stays(store: Store, job: Job, graph_id: str) -> None:
     run_id = ended(store, job)
-    waiting = store.runs.submit(request_for(graph_id, start_from=run_id), later(20)).id
-    with pytest.raises(InUse, match=f"run {waiting}, which has not ended, starts from run {run_id}"):
-        store.deletions.run(run_id)
-    store.runs.request_cancel(waiting, later(21))
+    for named in (run_id, run_id[:6], f"0123456789ab,{run_id}"):
+        waiting = store.runs.submit(request_for(graph_id, start_from=named), later(20)).id
+        with pytest.raises(InUse, match=f"run {waiting}, which has not ended, starts from run {run_id}"):
+            store.deletions.run(run_id)
+        store.runs.request_cancel(waiting, later(21))
     store.deletions.run(run_id)
 
 
@@ -184,6 +185,21 @@ def test_what_exceeds_a_size_is_collected_from_the_oldest_on(
     found = collect(store, Retention(size_bytes=0), now)
     assert (found.batches, found.runs, found.graphs) == ([batch_id], [young], [])
     assert store.runs.page() == () and len(store.graphs.page()) == 1  # programs are of no age here
+
+
+def test_a_run_that_two_batches_name_goes_with_the_last(store: Store, graph_id: str) -> None:
+    first, runs = batch_of(store, graph_id)
+    end_all(store, 9)
+    known = dict(store.runs.details(runs[0]).versions)
+    requests = [request_for(graph_id, seed=seed) for seed in range(2)]
+    entries = [NewBatchEntry(graph_id, "dgx-h100", seed, each) for seed, each in enumerate(requests)]
+    second = store.batches.submit("second", entries, later(20), reusable=known).id
+    assert [entry.run_id for entry in store.batches.entries(second)] == runs
+    size = store.deletions.content_bytes()
+    found = [(each.id, each.size_bytes) for each in store.deletions.ended_batches()]
+    assert found == [(first, 0), (second, size)]
+    collected = collect(store, Retention(size_bytes=size - 1), NOON)
+    assert (collected.batches, collected.size_bytes, store.runs.page()) == ([first, second], size, ())
 
 
 def test_compacting_keeps_everything(store: Store, three: tuple[list[str], str]) -> None:

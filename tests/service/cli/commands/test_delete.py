@@ -36,7 +36,7 @@ def test_what_is_needed_is_refused(tapestry: Run, runs: list[str]) -> None:
     assert complaint(tapestry("delete", "graph", graph)).startswith(f"graph {graph} is needed by run")
 
 
-def test_what_is_collected_is_said_before(tapestry: Run, runs: list[str]) -> None:
+def test_what_is_collected_is_shown_before(tapestry: Run, runs: list[str]) -> None:
     dry = tapestry("gc", "--keep-size", "0B", "--dry-run", "--json").json
     assert sorted(dry["runs"]) == sorted(runs) and dry["dry_run"] and dry["size_bytes"] > 0
     assert (
