@@ -126,7 +126,7 @@ def test_a_stored_run_says_why_it_ended_and_what_more_searching_would_bring(
     tapestry: Run, document: Path
 ) -> None:
     found = optimize(
-        tapestry, document, "--json", "--verify", "none", "--gap", "100%", "--evaluations", 60_000
+        tapestry, document, "--json", "--verify", "none", "--gap", "100%", "--evaluations", 120_000
     ).json
     assert (found["stopped"], found["gap"]) == ("bound met", 1.0)
     assert tapestry("show", found["run"], "--json").json["expected"] == found["expected"]
