@@ -9,6 +9,7 @@ with one line for the user. SQL is written in this package only, in a module per
 
 from __future__ import annotations
 
+import math
 import secrets
 import time
 from collections.abc import Callable
@@ -42,7 +43,7 @@ class Store:
 
     def __init__(self, url: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._database = Database(url)
-        self._writes_until = 0.0
+        self._clock, self._writes_until = clock, -math.inf
         self.graphs = Graphs(self._database)
         self.runs = Runs(self._database)
         self.plans = Plans(self._database)
@@ -66,7 +67,7 @@ class Store:
 
         It is not tried again for a few seconds after it went well.
         """
-        if time.monotonic() < self._writes_until:
+        if self._clock() < self._writes_until:
             return
         key = secrets.token_hex(8)
         row = {
@@ -80,7 +81,7 @@ class Store:
             connection.execute(insert(IdempotencyRow).values(row))
         with self._database.writing() as connection:
             connection.execute(delete(IdempotencyRow).where(IdempotencyRow.key == key))
-        self._writes_until = time.monotonic() + CHECKED_S
+        self._writes_until = self._clock() + CHECKED_S
 
     def close(self) -> None:
         self._database.engine.dispose()

@@ -66,7 +66,8 @@ def backup(parser: Parser) -> None:
 
 def delete(parser: Parser) -> None:
     """Add the options of `delete`: what is deleted."""
-    parser.add_argument("kind", choices=("run", "batch", "graph", "execution"), help="what is deleted")
+    kinds = ("run", "batch", "graph", "execution")
+    parser.add_argument("kind", choices=kinds, metavar="KIND", help=f"what is deleted: {', '.join(kinds)}")
     parser.add_argument("ids", nargs="+", metavar="ID", help="whole ids")
     parser.add_argument("--with-runs", action="store_true", help="of a batch: delete its runs, too")
     store(parser)

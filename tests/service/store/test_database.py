@@ -15,8 +15,10 @@ from sqlalchemy.schema import CreateTable
 from tapestry.service.settings import database_url, home_folder
 from tapestry.service.store import Store, StoreError
 from tapestry.service.store.database import open_database
+from tapestry.service.store.store import CHECKED_S
 from tapestry.service.store.tables import Base, IdempotencyRow
 from tests.service.databases import Postgres, file_with_tables
+from tests.service.store.clocks import ManualClock
 
 
 def failure(url: str) -> str:
@@ -168,7 +170,8 @@ def test_the_tables_are_tables_of_postgresql_too(table: Table) -> None:
 
 def test_a_database_that_cannot_be_written_to_is_not_one_that_is_away(tmp_path: Path) -> None:
     """Check a file that may not grow any more, as on a full disk."""
-    store = Store(file_with_tables(tmp_path / "full.db"))
+    clock = ManualClock()
+    store = Store(file_with_tables(tmp_path / "full.db"), clock)
     store.check_writes()
 
     def full(connection: sqlite3.Connection, *_: object) -> None:
@@ -176,6 +179,8 @@ def test_a_database_that_cannot_be_written_to_is_not_one_that_is_away(tmp_path: 
 
     event.listen(store._database.engine, "checkout", full)
     store.ping()
+    store.check_writes()  # it went well a moment ago
+    clock.seconds += CHECKED_S
     with pytest.raises(StoreError, match="refused to write"):
         store.check_writes()
     store.close()

@@ -55,7 +55,7 @@ def test_what_is_collected_is_shown_before(tapestry: Run, runs: list[str]) -> No
         (("gc",), "say what is to be kept"),
         (("gc", "--older-than", "30"), "expected an age such as 30d, 12h or 15m, not '30'"),
         (("gc", "--keep-size", "much"), "expected a size such as 10GB or 500MiB, not 'much'"),
-        (("delete", "mesh", "x"), "expected one of run, batch, graph, execution, not 'mesh'"),
+        (("delete", "mesh", "x"), "there is no kind 'mesh'; known are run, batch, graph, execution"),
         (("delete", "run"), "the following arguments are required: ID"),
     ],
 )
