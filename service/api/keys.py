@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
+import logging
 import threading
 import time
 from collections import defaultdict, deque
@@ -22,8 +23,8 @@ from starlette.datastructures import Headers
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from tapestry.service.api.problems import respond
-from tapestry.service.store import ApiKey, KeyScope, Store
+from tapestry.service.api.problems import RETRY_AFTER_S, respond
+from tapestry.service.store import ApiKey, KeyScope, Store, StoreError
 
 COOKIE = "tapestry_key"
 OPEN = ("/healthz", "/readyz", "/login")
@@ -34,6 +35,8 @@ KNOWN_S = 2.0  # for so long a key that was right, and whether there are keys, i
 MOST_KNOWN = 1000
 # Wrong keys of one address in so many seconds that are answered at once, the longest pause then, and how many wait.
 WINDOW_S, AT_ONCE, LONGEST_PAUSE_S, MOST_WAITING = 60.0, 5, 2.0, 8
+
+log = logging.getLogger("tapestry.api")
 
 
 class Locks:
@@ -135,7 +138,12 @@ class KeyRequired:
         if scope["type"] != "http" or self._is_open(scope["path"]):
             await self._app(scope, receive, send)
             return
-        refusal = await self._refusal(scope)
+        try:
+            refusal = await self._refusal(scope)
+        except StoreError as error:  # who cannot be known is not let in
+            log.error("%s %s: %s", scope["method"], scope["path"], error)
+            headers = {"Retry-After": str(RETRY_AFTER_S)}
+            refusal = respond(503, "unavailable", "the database does not answer", headers=headers)
         await (refusal or self._app)(scope, receive, send)
 
     async def _refusal(self, scope: Scope) -> Response | None:

@@ -12,7 +12,8 @@ import pytest
 
 from tapestry.service.api import keys
 from tapestry.service.api.keys import AT_ONCE, KNOWN_S, MOST_WAITING, WrongKeys
-from tapestry.service.store import KeyScope
+from tapestry.service.store import KeyScope, StoreError
+from tapestry.service.store.keys import Keys
 from tests.service.api.conftest import Service, complaint, serving
 from tests.service.processes import eventually
 
@@ -94,6 +95,23 @@ def test_a_session_of_the_settings_key_ends_when_that_changes(tmp_path: Path) ->
     with serving(tmp_path, api_key="the second of two keys") as second:
         answer = second.http.get("/v1/runs", headers={"Cookie": f"tapestry_key={token}"})
         complaint(answer, 401, "unauthorized")
+
+
+def test_nobody_is_let_in_while_the_database_is_away(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    headers = key_of(service, "admin")
+
+    def away(*_: object) -> None:
+        raise StoreError("a secret of the database")
+
+    monkeypatch.setattr(Keys, "any_valid", away)
+    monkeypatch.setattr(Keys, "identify", away)
+    time.sleep(KNOWN_S)
+    for given in ({}, headers, bearer("wrong")):
+        refused = complaint(service.http.get("/v1/runs", headers=given), 503, "unavailable")
+        assert refused["detail"] == "the database does not answer"
+    assert service.http.get("/healthz").status_code == 200
 
 
 def test_wrong_keys_are_answered_ever_more_slowly(service: Service) -> None:
