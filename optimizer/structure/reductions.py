@@ -29,11 +29,15 @@ def reductions(graph: Graph, rounds: Rounds) -> tuple[Move, ...]:
     time = time_axis(graph, rounds)
     sums = [b for b in graph.blocks if any(t in time.accumulated for t in b.outputs)]
     makers = [block for block in _large(graph, sums) if _may_wait(graph, block)]
+    place = {block.site: k for k, block in enumerate(graph.blocks)}
     found = []
     for k, block in enumerate(makers):
-        later = makers[k + 1 + UNDERWAY :][:1]
-        between = later and later[0].site in _before_readers(graph, block)
-        found.append(Move(WAYPOINT, block.site, waypoint_before(later[0].site) if between else ""))
+        before = ""
+        if k + 1 + UNDERWAY < len(makers):
+            later = makers[k + 1 + UNDERWAY].site
+            readers = (place[reader.site] for reader, _ in graph.readers[block.outputs[0]])
+            before = waypoint_before(later) if place[later] <= min(readers, default=-1) else ""
+        found.append(Move(WAYPOINT, block.site, before))
     return tuple(found)
 
 
@@ -53,11 +57,3 @@ def _large(graph: Graph, sums: list[Block]) -> list[Block]:
     before = [0, *accumulate(sizes[site] for site in ordered)]
     enough = {site for site, size in zip(ordered, before, strict=False) if size < SHARE * before[-1]}
     return [block for block in sums if block.site in enough]
-
-
-def _before_readers(graph: Graph, block: Block) -> set[str]:
-    """Return the sites of the blocks between a block and the first that reads it, that one included."""
-    place = {b.site: k for k, b in enumerate(graph.blocks)}
-    readers = [place[reader.site] for reader, _ in graph.readers[block.outputs[0]]]
-    first = min(readers, default=place[block.site])
-    return {b.site for b in graph.blocks[place[block.site] + 1 : first + 1]}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -203,7 +202,6 @@ def test_a_run_that_two_batches_name_goes_with_the_last(store: Store, graph_id: 
 
 
 def test_compacting_keeps_everything(store: Store, three: tuple[list[str], str]) -> None:
-    before: Callable[[], dict[str, int]] = lambda: rows(store)  # noqa: E731
-    kept = before()
+    before = rows(store)
     store.deletions.compact()
-    assert before() == kept
+    assert rows(store) == before

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import select
 
-from tapestry.service.store import Store, StoreError, UnknownId
+from tapestry.service.store import SCOPES, KeyScope, Store, StoreError, UnknownId
 from tapestry.service.store.tables import ApiKeyRow, SessionRow
 from tests.service.programs import NOON
 from tests.service.store.submissions import later
@@ -60,9 +60,9 @@ def test_a_name_is_free_again_once_its_key_has_ended(store: Store) -> None:
 
 
 @pytest.mark.parametrize(("own", "allowed"), [("read", 1), ("submit", 2), ("admin", 3)])
-def test_each_scope_allows_what_those_before_it_do(store: Store, own: str, allowed: int) -> None:
-    _, key = store.keys.add("ci", own, NOON)  # type: ignore[arg-type]
-    assert [key.allows(scope) for scope in ("read", "submit", "admin")] == [k < allowed for k in range(3)]  # type: ignore[arg-type]
+def test_each_scope_allows_what_those_before_it_do(store: Store, own: KeyScope, allowed: int) -> None:
+    _, key = store.keys.add("ci", own, NOON)
+    assert [key.allows(scope) for scope in SCOPES] == [k < allowed for k in range(3)]
 
 
 def test_sessions_end_by_themselves_by_logout_and_with_their_key(store: Store) -> None:
