@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -45,9 +45,10 @@ def collect(store: Store, kept: Retention, now: datetime, *, dry: bool = False) 
     A batch goes as a whole, with its runs. Graphs go by age only, once nothing needs them; the size is that of runs.
     """
     deletions, found = store.deletions, Collected()
-    left = deletions.content_bytes()
+    sizes = deletions.run_sizes()
+    left = sum(sizes.values())
     until = None if kept.seconds is None else now - timedelta(seconds=kept.seconds)
-    for kind, each in _by_age(store):
+    for kind, each in _by_age(store, sizes):
         is_old = until is not None and each.since < until
         if not is_old and (kept.size_bytes is None or left <= kept.size_bytes):
             continue
@@ -63,14 +64,14 @@ def collect(store: Store, kept: Retention, now: datetime, *, dry: bool = False) 
         left -= each.size_bytes
     if until is not None:
         _collect_graphs(store, until, found, dry=dry)
-    found.left_bytes = left if dry else deletions.content_bytes()
+    found.left_bytes = left
     return found
 
 
-def _by_age(store: Store) -> Iterator[tuple[str, StoredSize]]:
+def _by_age(store: Store, sizes: Mapping[str, int]) -> Iterator[tuple[str, StoredSize]]:
     """Yield ended batches and runs of no batch, the oldest first."""
-    both = [("batch", each) for each in store.deletions.ended_batches()]
-    both += [("run", each) for each in store.deletions.ended_runs()]
+    both = [("batch", each) for each in store.deletions.ended_batches(sizes)]
+    both += [("run", each) for each in store.deletions.ended_runs(sizes)]
     yield from sorted(both, key=lambda pair: (pair[1].since, pair[1].id))
 
 

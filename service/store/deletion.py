@@ -7,7 +7,7 @@ program.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, LargeBinary, Text, cast, delete, exists, func, select, type_coerce
@@ -103,19 +103,18 @@ class Deletions:
             connection.execute(delete(RewriteRow).where(RewriteRow.graph_id == graph_id))
             connection.execute(delete(GraphRow).where(GraphRow.id == graph_id))
 
-    def ended_runs(self) -> tuple[StoredSize, ...]:
-        """Return the ended runs that no batch names, the oldest first, with their sizes."""
+    def ended_runs(self, sizes: Mapping[str, int]) -> tuple[StoredSize, ...]:
+        """Return the ended runs that no batch names, the oldest first, with their `run_sizes`."""
         named = exists().where(BatchEntryRow.run_id == RunRow.id)
         query = select(RunRow.id, RunRow.ended_at).where(RunRow.ended_at.is_not(None), ~named)
         with self._database.reading() as connection:
             rows = connection.execute(query.order_by(RunRow.ended_at, RunRow.id)).all()
-            sizes = _run_sizes(connection)
         return tuple(StoredSize(row.id, row.ended_at, sizes.get(row.id, 0)) for row in rows)
 
-    def ended_batches(self) -> tuple[StoredSize, ...]:
+    def ended_batches(self, sizes: Mapping[str, int]) -> tuple[StoredSize, ...]:
         """Return the batches all of whose runs have ended, the oldest first.
 
-        Their sizes are those of the runs that go with them if they are deleted in this order.
+        Their sizes are the `run_sizes` of the runs that go with them if they are deleted in this order.
         """
         entries = select(BatchEntryRow.batch_id, BatchEntryRow.run_id, RunRow.ended_at).outerjoin(
             RunRow, RunRow.id == BatchEntryRow.run_id
@@ -125,7 +124,6 @@ class Deletions:
                 row.id: row.created_at for row in connection.execute(select(BatchRow.id, BatchRow.created_at))
             }
             rows = connection.execute(entries).all()
-            sizes = _run_sizes(connection)
         live = {row.batch_id for row in rows if row.run_id is not None and row.ended_at is None}
         last = dict(batches)
         runs: dict[str, set[str]] = {batch: set() for batch in batches}
@@ -152,10 +150,10 @@ class Deletions:
             rows = connection.execute(query.where(*(~used for used in users)).order_by(GraphRow.created_at))
             return tuple(StoredSize(*row) for row in rows)
 
-    def content_bytes(self) -> int:
-        """Count the bytes of all runs, as they are stored; tables and indices take more."""
+    def run_sizes(self) -> dict[str, int]:
+        """Count the bytes of each run, as they are stored; tables and indices take more."""
         with self._database.reading() as connection:
-            return sum(_run_sizes(connection).values())
+            return _run_sizes(connection)
 
     def compact(self) -> None:
         """Return the space of what was deleted to the disk; on PostgreSQL it is used again without that."""

@@ -96,6 +96,10 @@ def test_who_repeats_a_request_gets_a_new_run(store: Store, graph_id: str) -> No
     assert (again.is_replay, again.id == first.id) == (False, False)
 
 
+def content_bytes(store: Store) -> int:
+    return sum(store.deletions.run_sizes().values())
+
+
 def batch_of(store: Store, graph_id: str, count: int = 2) -> tuple[str, list[str]]:
     entries = [
         NewBatchEntry(graph_id, "dgx-h100", seed, request_for(graph_id, seed=seed)) for seed in range(count)
@@ -176,11 +180,11 @@ def test_what_exceeds_a_size_is_collected_from_the_oldest_on(
     store: Store, three: tuple[list[str], str]
 ) -> None:
     (old, young), batch_id = three
-    now, size = NOON, store.deletions.content_bytes()
+    now, size = NOON, content_bytes(store)
     assert collect(store, Retention(size_bytes=size), now).runs == []
     found = collect(store, Retention(size_bytes=size - 1), now)
     assert (found.runs, found.batches) == ([old], [])
-    assert found.left_bytes == size - found.size_bytes == store.deletions.content_bytes()
+    assert found.left_bytes == size - found.size_bytes == content_bytes(store)
     found = collect(store, Retention(size_bytes=0), now)
     assert (found.batches, found.runs, found.graphs) == ([batch_id], [young], [])
     assert store.runs.page() == () and len(store.graphs.page()) == 1  # programs are of no age here
@@ -194,8 +198,10 @@ def test_a_run_that_two_batches_name_goes_with_the_last(store: Store, graph_id: 
     entries = [NewBatchEntry(graph_id, "dgx-h100", seed, each) for seed, each in enumerate(requests)]
     second = store.batches.submit("second", entries, later(20), reusable=known).id
     assert [entry.run_id for entry in store.batches.entries(second)] == runs
-    size = store.deletions.content_bytes()
-    found = [(each.id, each.size_bytes) for each in store.deletions.ended_batches()]
+    size = content_bytes(store)
+    found = [
+        (each.id, each.size_bytes) for each in store.deletions.ended_batches(store.deletions.run_sizes())
+    ]
     assert found == [(first, 0), (second, size)]
     collected = collect(store, Retention(size_bytes=size - 1), NOON)
     assert (collected.batches, collected.size_bytes, store.runs.page()) == ([first, second], size, ())
