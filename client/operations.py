@@ -149,6 +149,7 @@ class Operations:
         mesh: MeshLike,
         *,
         fresh: bool = False,
+        priority: int = 0,
         idempotency_key: str | None = None,
         **options: Unpack[RunKeywords],
     ) -> Steps[SubmittedRun]:
@@ -157,13 +158,14 @@ class Operations:
         `mesh` is a name of the catalog, the path of a TOML file or its fields. Where a run has answered an equal
         request, that run is returned (`reused`), unless `fresh` asks for another search. A run that waits or goes on is
         returned to all who make an equal request, for the idempotency key is made from the request; give one of your
-        own to tell requests apart.
+        own to tell requests apart. Of the runs that wait, one of a higher `priority`, from -10 to 10, goes first.
 
         Raises:
             OptionError: an option that there is none of; near names are given.
             ProblemError: the request cannot be carried out (`faults` are all reasons), or too many wait.
         """
-        body = run_body(id_of(graph), mesh, options) | ({"fresh": True} if fresh else {})
+        body = run_body(id_of(graph), mesh, options)
+        body |= ({"fresh": True} if fresh else {}) | ({"priority": priority} if priority else {})
         key = idempotency_key or (str(uuid.uuid4()) if fresh else content_key(body))
         submitted, is_replay = yield from self._submitted(body, key)
         if idempotency_key is None and is_replay and submitted.has_ended:
@@ -186,6 +188,7 @@ class Operations:
         *,
         name: str = "",
         fresh: bool = False,
+        priority: int = 0,
         **options: Unpack[RunKeywords],
     ) -> Steps[dict[str, Any]]:
         """Request a run of every program on every mesh from every seed; return the batch as the API shows it.
@@ -204,6 +207,7 @@ class Operations:
             "seeds": list(seeds),
             "name": name,
             "fresh": fresh,
+            **({"priority": priority} if priority else {}),
         }
         body["meshes"] = [mesh_document(mesh) for mesh in meshes]
         call = Call("POST", "/v1/batches", json=body, headers={"Idempotency-Key": str(uuid.uuid4())})
@@ -235,6 +239,16 @@ class Operations:
                 raise
             return (yield from Operations.run.steps(self, run))
         return RunRecord.from_json(json.loads(answer.content))
+
+    @operation
+    def set_priority(self, run: Reference, priority: int) -> Steps[RunRecord]:
+        """Set the priority of a run that waits, from -10 to 10, and return it: the higher one goes first.
+
+        Raises:
+            ProblemError: it has ended (`already_ended`), or there is none (`unknown_id`).
+        """
+        call = Call("PATCH", f"/v1/runs/{id_of(run)}", json={"priority": priority})
+        return RunRecord.from_json(json.loads((yield from self._answered(call)).content))
 
     @operation
     def delete_run(self, run: Reference) -> Steps[None]:
@@ -306,6 +320,7 @@ class Operations:
         dims: Mapping[str, int] | None = None,
         data: DataLike = (),
         fresh: bool = False,
+        priority: int = 0,
         on_event: OnEvent | None = None,
         timeout_seconds: float | None = None,
         **options: Unpack[RunKeywords],
@@ -315,7 +330,9 @@ class Operations:
         These are `upload`, `submit`, `wait` and `frontier`, with their arguments and errors.
         """
         graph = yield from Operations.upload.steps(self, program, name=name, dims=dims, data=data)
-        submitted = yield from Operations.submit.steps(self, graph, mesh, fresh=fresh, **options)
+        submitted = yield from Operations.submit.steps(
+            self, graph, mesh, fresh=fresh, priority=priority, **options
+        )
         if submitted.reused:
             run = yield from Operations.run.steps(self, submitted)
         else:

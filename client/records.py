@@ -92,7 +92,10 @@ class SubmittedRun(Record):
 
 @dataclass(frozen=True, repr=False)
 class RunRecord(Record):
-    """The status of a run. Once it has begun, its options hold the islands that it is done with."""
+    """The status of a run. Once it has begun, its options hold the islands that it is done with.
+
+    Of the runs that wait, one of a higher `priority` goes first; None once it has ended.
+    """
 
     id: str
     status: str
@@ -108,6 +111,7 @@ class RunRecord(Record):
     attempt: int
     stopped: str
     problem: Mapping[str, Any] | None
+    priority: int | None
     cancel_requested: bool
     created_at: datetime
     started_at: datetime | None

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
 from tapestry.service.api.answers import answer, revalidated
-from tapestry.service.api.bodies import RunBody
+from tapestry.service.api.bodies import Priority, RunBody
 from tapestry.service.api.context import Context, Parts
 from tapestry.service.api.idempotency import Key, idempotency, replayed
 from tapestry.service.api.limits import body_of
@@ -25,6 +25,7 @@ from tapestry.service.lifecycle import is_ended
 from tapestry.service.problems import problem
 from tapestry.service.provenance import versions
 from tapestry.service.requests import InvalidRequest
+from tapestry.service.scheduling import USUAL
 from tapestry.service.store import AlreadyEnded, NewBatchEntry, StoredBatch
 from tapestry.teg.faults import Fault
 
@@ -32,7 +33,7 @@ router = APIRouter(prefix="/v1/batches", tags=["runs"])
 
 MOST = 1000  # members of each list of a batch
 MOST_ENTRIES = 10_000
-OWN = ("graphs", "meshes", "seeds", "name", "fresh")
+OWN = ("graphs", "meshes", "seeds", "name", "fresh", "priority")
 GraphId = Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
 
 
@@ -49,6 +50,7 @@ class BatchBody(RequestBody):
     )
     name: Text = Field("", description="what people call it")
     fresh: bool = Field(False, description="search even where an equal request was answered before")
+    priority: Priority = USUAL
 
 
 class BatchEntryAnswer(Answer):
@@ -112,6 +114,7 @@ def post_batch(body: BatchBody, parts: Parts, key: Key = None) -> Response:
         body.name,
         entries,
         datetime.now(UTC),
+        priority=body.priority,
         queue_limit=parts.settings.limits.queued_jobs,
         idempotency=known,
         reusable=None if body.fresh else versions(),

@@ -15,9 +15,19 @@ from tapestry.service.api.option_models import LARGEST, RequestBody, Text, with_
 from tapestry.service.graphs import priced_resources
 from tapestry.service.requests import InvalidRequest, check_request
 from tapestry.service.rewriting import HOW, KINDS
+from tapestry.service.scheduling import HIGHEST, LOWEST, USUAL
 from tapestry.service.settings import Limits
 from tapestry.service.store import Store, TensorRequest, UnknownId
 from tapestry.teg.faults import Fault
+
+Priority = Annotated[
+    int,
+    Field(
+        ge=LOWEST,
+        le=HIGHEST,
+        description="which of the waiting runs goes first: one of a higher priority; 0 is usual",
+    ),
+]
 
 
 @with_request_options
@@ -35,6 +45,7 @@ class RunBody(RequestBody):
         False,
         description="search even where an equal request was answered before; otherwise that run is returned",
     )
+    priority: Priority = USUAL
 
     @classmethod
     def remaining_faults(
@@ -62,7 +73,13 @@ class RunBody(RequestBody):
     @property
     def options(self) -> RunOptions:
         """The options of the run, their types checked and nothing else."""
-        return RunOptions.from_json(self.model_dump(exclude={"graph_id", "mesh", "fresh"}))
+        return RunOptions.from_json(self.model_dump(exclude={"graph_id", "mesh", "fresh", "priority"}))
+
+
+class RunChangeBody(RequestBody):
+    """A change of a run that has not ended."""
+
+    priority: Priority
 
 
 def stored_resources(graph_id: str, store: Store) -> tuple[str, ...]:

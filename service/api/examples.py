@@ -80,6 +80,7 @@ _RUN = {
     "attempt": 1,
     "stopped": "budget",
     "problem": None,
+    "priority": None,
     "cancel_requested": False,
     "created_at": BEGAN,
     "started_at": BEGAN,
@@ -225,6 +226,7 @@ REQUESTS: dict[str, Any] = {
             objectives=_OPTIONS.objectives, constraints=_OPTIONS.constraints, seconds=2.0
         ).to_request(),
     },
+    "RunChangeBody": {"priority": 5},
     "BatchBody": {
         "graphs": [GRAPH_ID],
         "meshes": ["dgx-h100", "2x-dgx-h100"],

@@ -126,6 +126,7 @@ class RunAnswer(Answer):
     attempt: int
     stopped: str
     problem: dict[str, Any] | None
+    priority: int | None = Field(description="the higher one goes first; null once the run has ended")
     cancel_requested: bool
     created_at: datetime
     started_at: datetime | None

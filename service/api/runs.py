@@ -12,7 +12,7 @@ from tapestry.costmodel.known_objectives import objective_called
 from tapestry.optimizer.run.options import AUTO, names_snapshot
 from tapestry.service.api import tasks
 from tapestry.service.api.answers import answer, revalidated
-from tapestry.service.api.bodies import RunBody, stored_resources
+from tapestry.service.api.bodies import RunBody, RunChangeBody, stored_resources
 from tapestry.service.api.context import Context, Parts
 from tapestry.service.api.idempotency import Key, idempotency, replayed
 from tapestry.service.api.limits import body_of
@@ -74,6 +74,7 @@ def post_run(body: RunBody, parts: Parts, key: Key = None) -> Response:
     submitted = parts.store.runs.submit(
         checked_request(body, parts),
         datetime.now(UTC),
+        priority=body.priority,
         queue_limit=parts.settings.limits.queued_jobs,
         idempotency=known,
         reusable=None if body.fresh else versions(),
@@ -152,6 +153,17 @@ def cancel_run(run_id: RunId, parts: Parts) -> Response:
     return answer(run_document(parts.store.runs.request_cancel(run_id, datetime.now(UTC))), 202)
 
 
+@router.patch(
+    "/{run_id}",
+    response_model=RunAnswer,
+    responses=problems(404, 409, 413, 415, 422),
+    dependencies=[body_of("application/json")],
+)
+def change_run(run_id: RunId, body: RunChangeBody, parts: Parts) -> Response:
+    """Change the priority of a run that waits. One that goes on is not stopped for another one."""
+    return answer(run_document(parts.store.runs.set_priority(run_id, body.priority)))
+
+
 @router.delete("/{run_id}", status_code=204, responses=problems(404, 409), response_class=Response)
 def delete_run(run_id: RunId, parts: Parts) -> Response:
     """Delete a run that has ended, with its plans and executions. One of a batch is deleted with that."""
@@ -176,6 +188,7 @@ def run_document(run: RunSummary) -> dict[str, Any]:
         "attempt": run.attempt,
         "stopped": run.stopped,
         "problem": run.problem,
+        "priority": run.priority,
         "cancel_requested": run.cancel_requested and not is_ended(run.status),
         "created_at": _moment(run.created_at),
         "started_at": _moment(run.started_at),

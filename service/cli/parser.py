@@ -106,6 +106,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("compare", "compare the frontiers of two stored runs", plans.compare, "compare"),
     Command("backup", "copy the whole database into one file, while others use it", service.backup, "backup"),
     Command("keys", "make, list or revoke keys with names for a service", service.keys, "keys"),
+    Command("priority", "set which of the waiting runs goes first", service.priority, "priority"),
     Command("delete", "delete stored runs, batches, programs or executions", service.delete, "delete"),
     Command("gc", "delete what has ended long ago, or exceeds a size", service.gc, "gc"),
     Command("show", "show stored runs, a run's frontier, or a plan", plans.show, "show"),

@@ -17,6 +17,7 @@ from tapestry.optimizer.run.options import OPTIONS, RunOptions
 from tapestry.service.dashboard.vendor import PATH as PLOTLY_PATH
 from tapestry.service.dashboard.vendor import plotly_script, plotly_url
 from tapestry.service.examples import DEMO_EXECUTION_SECONDS, DEMO_MODEL, example_model
+from tapestry.service.scheduling import HIGHEST, LOWEST
 from tapestry.teg.arrays import is_installed
 from tapestry.teg.importers.files import GraphFileError
 
@@ -88,6 +89,7 @@ def new_run_page(request: Request) -> Response:
         examples=example_names(),
         options=OPTIONS,
         defaults=RunOptions(),
+        priorities=(LOWEST, HIGHEST),
     )
 
 

@@ -8,6 +8,7 @@ from datetime import datetime
 
 from sqlalchemy import func, insert, select
 
+from tapestry.service.scheduling import USUAL
 from tapestry.service.store.codec import stored_options
 from tapestry.service.store.pages import newest
 from tapestry.service.store.queue import remember
@@ -45,6 +46,7 @@ class Batches:
         entries: Sequence[NewBatchEntry],
         created_at: datetime,
         *,
+        priority: int = USUAL,
         queue_limit: int | None = None,
         idempotency: Idempotency | None = None,
         reusable: Mapping[str, str] | None = None,
@@ -69,6 +71,7 @@ class Batches:
                         connection,
                         entry.request,
                         created_at,
+                        priority=priority,
                         queue_limit=queue_limit,
                         idempotency=None,
                         reusable=reusable,

@@ -11,6 +11,7 @@ from typing import Any
 
 from sqlalchemy import Connection, LargeBinary, Row, insert, select, type_coerce
 
+from tapestry.service.scheduling import EXECUTION_S
 from tapestry.service.store.queue import submit
 from tapestry.service.store.records import Idempotency, NewExecution, StoredExecution, Submitted
 from tapestry.service.store.sessions import Database, UnknownId
@@ -87,6 +88,7 @@ class Executions:
                 execution_id,
                 created_at,
                 write,
+                expected_s=EXECUTION_S,
                 queue_limit=queue_limit,
                 idempotency=idempotency,
             )

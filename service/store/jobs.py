@@ -52,7 +52,7 @@ class Jobs:
         self._watches = {kind: Watch(clock, LONGEST_LOOK_S) for kind in KINDS}
 
     def claim(self, owner: str, now: datetime, lease_s: float, kinds: Sequence[Kind] = KINDS) -> Job | None:
-        """Claim the oldest job that is free, or whose worker is presumed dead; return None if there is none.
+        """Claim the oldest job of the highest priority that is free, or whose worker is presumed dead, if there is one.
 
         A worker is presumed dead once its lease stood still for its length while this store was asked again and again.
         """
@@ -319,7 +319,12 @@ def _claimable(
     free = or_(LeaseRow.owner.is_(None), *still)
     attempts = (LeaseRow.attempt, LeaseRow.attempts_without_progress)
     columns = (LeaseRow.kind, LeaseRow.subject, *attempts, LeaseRow.cancel_requested)
-    return select(*columns).where(free, LeaseRow.kind.in_(kinds)).order_by(LeaseRow.number).limit(1)
+    return (
+        select(*columns)
+        .where(free, LeaseRow.kind.in_(kinds))
+        .order_by(LeaseRow.priority.desc(), LeaseRow.number)
+        .limit(1)
+    )
 
 
 def _begin(connection: Connection, job: Job, now: datetime) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
+from tapestry.service.scheduling import USUAL
 from tapestry.service.store.graphs import insert_if_new
 from tapestry.service.store.records import Idempotency, Kind, Submitted
 from tapestry.service.store.sessions import KeyReused, QueueFull
@@ -24,13 +25,16 @@ def submit(
     created_at: datetime,
     write: Callable[[], None],
     *,
+    priority: int = USUAL,
+    expected_s: float,
     queue_limit: int | None,
     idempotency: Idempotency | None,
     reused: str | None = None,
 ) -> Submitted:
     """Queue a job whose own rows `write` creates; a request with a known key is answered as before.
 
-    `reused` is an earlier job that answers the request: then nothing is queued.
+    `expected_s` is for about how long the job will run. `reused` is an earlier job that answers the request: then
+    nothing is queued.
 
     Raises:
         KeyReused: the key was used for another request.
@@ -51,6 +55,8 @@ def submit(
         "kind": kind,
         "subject": subject,
         "number": int(created_at.timestamp() * 1e6),
+        "priority": priority,
+        "expected_s": expected_s,
         "owner": None,
         "attempt": 0,
         "attempts_without_progress": 0,

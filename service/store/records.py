@@ -272,7 +272,10 @@ class StoredExecution:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """A stored run without its frontier. Once it has begun, its options hold the islands that it is done with."""
+    """A stored run without its frontier. Once it has begun, its options hold the islands that it is done with.
+
+    `priority` decides which waiting run goes first, the higher one; None once the run has ended.
+    """
 
     id: str
     graph_id: str
@@ -284,6 +287,7 @@ class RunSummary:
     stopped: str
     attempt: int
     cancel_requested: bool
+    priority: int | None
     problem: Mapping[str, Any] | None
     evaluations: int
     seconds: float

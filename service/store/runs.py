@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Row, Select, and_, delete, exists, insert, nu
 from tapestry.costmodel.version import COST_MODEL_VERSION
 from tapestry.optimizer.run.options import AUTO
 from tapestry.service.lifecycle import is_ended, next_status
+from tapestry.service.scheduling import USUAL, expected_seconds
 from tapestry.service.store.codec import graph_values, run_summary, stored_options, stored_plan
 from tapestry.service.store.database import StoreError
 from tapestry.service.store.finished import put_finished, requested_values
@@ -55,6 +56,7 @@ _SUMMARY = (
     RunRow.stopped,
     RunRow.attempt,
     LeaseRow.cancel_requested,
+    LeaseRow.priority,
     RunRow.problem,
     RunRow.evaluations,
     RunRow.seconds,
@@ -94,6 +96,7 @@ class Runs:
         request: RunRequest,
         created_at: datetime,
         *,
+        priority: int = USUAL,
         queue_limit: int | None = None,
         idempotency: Idempotency | None = None,
         reusable: Mapping[str, str] | None = None,
@@ -108,6 +111,7 @@ class Runs:
                 connection,
                 request,
                 created_at,
+                priority=priority,
                 queue_limit=queue_limit,
                 idempotency=idempotency,
                 reusable=reusable,
@@ -251,6 +255,20 @@ class Runs:
                 append_status(connection, run_id, now)
             return run_summary(_one(connection, run_id))
 
+    def set_priority(self, run_id: str, priority: int) -> RunSummary:
+        """Set which of the waiting runs goes first: the one of the higher priority.
+
+        Raises:
+            UnknownId, AlreadyEnded: there is no such run, or it has ended.
+        """
+        with self._database.writing() as connection:
+            lease = (LeaseRow.kind == "run", LeaseRow.subject == run_id)
+            changed = connection.execute(update(LeaseRow).where(*lease).values(priority=priority)).rowcount
+            run = run_summary(_one(connection, run_id))
+            if not changed:
+                raise AlreadyEnded(f"run {run_id} has ended ({run.status}); it waits for nothing any more")
+            return run
+
 
 def _summaries() -> Select[Any]:
     lease = and_(LeaseRow.kind == "run", LeaseRow.subject == RunRow.id)
@@ -269,6 +287,7 @@ def submit_run(
     request: RunRequest,
     created_at: datetime,
     *,
+    priority: int,
     queue_limit: int | None,
     idempotency: Idempotency | None,
     reusable: Mapping[str, str] | None,
@@ -290,6 +309,8 @@ def submit_run(
         run_id,
         created_at,
         write,
+        priority=priority,
+        expected_s=expected_seconds(request.options),
         queue_limit=queue_limit,
         idempotency=idempotency,
         reused=equal,

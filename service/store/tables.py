@@ -327,6 +327,7 @@ class LeaseRow(Base):
 
     The owner counts `beat` up. It is taken for dead by who has seen the counter stand still for `lease_s` seconds.
     `attempts_without_progress` counts attempts since the job last wrote something that the next attempt can go on from.
+    Jobs of a higher `priority` are claimed first; `expected_s` is for about how long the job will run.
     """
 
     __tablename__ = "leases"
@@ -334,6 +335,8 @@ class LeaseRow(Base):
     kind: Mapped[str] = mapped_column(String(16), primary_key=True)
     subject: Mapped[str] = mapped_column(String(16), primary_key=True)
     number: Mapped[int] = mapped_column(BigInteger, index=True)
+    priority: Mapped[int] = mapped_column(Integer)
+    expected_s: Mapped[float] = mapped_column(Float(53))
     owner: Mapped[str | None] = mapped_column(Text)
     attempt: Mapped[int] = mapped_column(Integer)
     attempts_without_progress: Mapped[int] = mapped_column(Integer)

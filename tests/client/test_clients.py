@@ -147,6 +147,15 @@ def test_a_failed_run_raises_and_a_cancelled_one_returns(client: Client, service
     assert client.cancel(cancelled).status == "cancelled"
 
 
+def test_of_waiting_runs_the_one_of_the_highest_priority_goes_first(client: Client, service: Service) -> None:
+    usual, urgent = submitted(client), submitted(client, priority=2)
+    batch = client.submit_batch([client.run(usual).graph_id], ["dgx-h100"], seeds=[7], priority=-3)
+    assert [client.run(run).priority for run in (usual, urgent, batch["entries"][0]["run"])] == [0, 2, -3]
+    assert client.set_priority(usual, 9).priority == 9
+    client.cancel(urgent)
+    assert client.run(urgent).priority is None
+
+
 @pytest.mark.slow
 def test_what_is_done_with_is_deleted(client: Client, service: Service) -> None:
     run_id = submitted(client)

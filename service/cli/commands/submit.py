@@ -39,6 +39,7 @@ def run(arguments: Namespace) -> int:
                 [_mesh(mesh, folder) for mesh in batch.meshes],
                 batch.seeds,
                 name=", ".join(Path(file).name for file in arguments.files)[:1000],
+                priority=arguments.priority,
                 **_keywords(batch.options),
             )
             reported.note(f"batch {found['id']}: {counted(found['count'], 'run')}")

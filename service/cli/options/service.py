@@ -17,7 +17,8 @@ from tapestry.service.cli.options.shared import (
     run_options,
     store,
 )
-from tapestry.service.cli.values import age, name, size
+from tapestry.service.cli.values import age, name, size, whole
+from tapestry.service.scheduling import HIGHEST, LOWEST, USUAL
 
 
 def serve(parser: Parser) -> None:
@@ -70,6 +71,19 @@ def delete(parser: Parser) -> None:
     parser.add_argument("kind", choices=kinds, metavar="KIND", help=f"what is deleted: {', '.join(kinds)}")
     parser.add_argument("ids", nargs="+", metavar="ID", help="whole ids")
     parser.add_argument("--with-runs", action="store_true", help="of a batch: delete its runs, too")
+    store(parser)
+    as_json(parser)
+
+
+def priority(parser: Parser) -> None:
+    """Add the options of `priority`: the new one, and the runs that get it."""
+    parser.add_argument(
+        "priority",
+        type=whole(LOWEST, HIGHEST),
+        metavar="PRIORITY",
+        help=f"{LOWEST} to {HIGHEST}; {USUAL} is usual",
+    )
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="whole ids of runs that have not ended")
     store(parser)
     as_json(parser)
 
@@ -139,6 +153,13 @@ def submit(parser: Parser) -> None:
     )
     dims(parser)
     run_options(parser, OPTIONS)
+    parser.add_argument(
+        "--priority",
+        type=whole(LOWEST, HIGHEST),
+        default=USUAL,
+        metavar="P",
+        help=f"of the runs that wait, one of a higher priority goes first: {LOWEST} to {HIGHEST} (default: {USUAL})",
+    )
     parser.add_argument("--wait", action="store_true", help="wait until all runs have ended")
     quiet(parser)
     as_json(parser)

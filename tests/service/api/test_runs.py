@@ -173,6 +173,21 @@ def test_a_full_queue_says_when_to_come_back(serve: Serve) -> None:
     assert service.store.jobs.counts()["queued"] == 2
 
 
+def test_the_priority_of_a_waiting_run_is_requested_and_changed(service: Service) -> None:
+    usual, urgent = service.submit().json()["id"], service.submit(priority=3).json()["id"]
+    path = f"/v1/runs/{usual}"
+    assert service.http.get(f"/v1/runs/{urgent}").json()["priority"] == 3
+    assert service.http.patch(path, json={"priority": 7}).json()["priority"] == 7
+    first = service.store.jobs.claim("ada", datetime.now(UTC), 15.0)
+    assert first is not None and first.subject == usual
+    for wrong in ({"priority": 11}, {"priority": 1.5}, {"priority": "high"}, {}, {"priority": 1, "seed": 2}):
+        complaint(service.http.patch(path, json=wrong), 422, "invalid")
+    assert complaint(service.submit(priority=-11), 422, "invalid")["errors"][0]["pointer"] == "/priority"
+    service.http.post(f"/v1/runs/{urgent}/cancel")
+    complaint(service.http.patch(f"/v1/runs/{urgent}", json={"priority": 1}), 409, "already_ended")
+    complaint(service.http.patch("/v1/runs/0123456789ab", json={"priority": 1}), 404, "unknown_id")
+
+
 def test_cancelling_ends_a_waiting_run_once(service: Service) -> None:
     path = service.submit().headers["location"]
     answer = service.http.post(f"{path}/cancel")

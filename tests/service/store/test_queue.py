@@ -157,6 +157,25 @@ def test_executions_count_in_the_same_queue(store: Store, graph_id: str) -> None
         store.runs.submit(request_for(graph_id), NOON, queue_limit=1)
 
 
+def test_a_run_of_higher_priority_goes_first(store: Store, graph_id: str) -> None:
+    usual, low, high = (
+        store.runs.submit(request_for(graph_id), later(at), priority=priority).id
+        for at, priority in ((0, 0), (1, -10), (2, 10))
+    )
+    last = store.runs.submit(request_for(graph_id), later(3)).id
+    assert store.runs.set_priority(last, 5).priority == 5
+    claimed = [store.jobs.claim("ada", later(9), LEASE_S) for _ in range(4)]
+    assert [job.subject for job in claimed if job] == [high, last, usual, low]
+    assert store.runs.set_priority(high, 1).priority == 1  # for when it waits again
+    assert claimed[0] is not None
+    store.jobs.end_run(claimed[0], later(10), "finished", stopped="budget")
+    assert store.runs.get(high).priority is None
+    with pytest.raises(AlreadyEnded, match=f"run {high} has ended"):
+        store.runs.set_priority(high, 1)
+    with pytest.raises(UnknownId):
+        store.runs.set_priority("nonesuch", 1)
+
+
 def test_a_queued_run_is_cancelled_at_once(store: Store, run_id: str) -> None:
     summary = store.runs.request_cancel(run_id, later(5))
     assert (summary.status, summary.phase, summary.stopped) == ("cancelled", "done", "cancelled")

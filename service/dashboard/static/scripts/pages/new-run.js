@@ -83,6 +83,7 @@ function request() {
     ...readFields(),
     constraints: constraints?.texts.length ? constraints.texts : undefined,
     fresh: byId("fresh").checked || undefined,
+    priority: Number(byId("priority").value) || undefined,
   };
 }
 
