@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
+import re
 import sqlite3
-import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from sqlalchemy import URL
 
-from tapestry.service.store.database import (
-    BUSY_TIMEOUT_MS,
-    POSTGRESQL_HINT,
-    StoreError,
-    database_url_of,
-    shown,
-)
+from tapestry.service.store.database import BUSY_TIMEOUT_MS, StoreError, database_url_of, shown
+from tapestry.service.store.postgresql_programs import client_program, run_program
 from tapestry.service.store.schema import OURS
 
 LOCK_WAIT_S = 30
-PROGRAM = "pg_dump"
+SUFFIXES = {"sqlite": ".db", "postgresql": ".dump"}
+DATED = re.compile(r"tapestry-\d{8}T\d{6}Z\.(db|dump)")
 
 
 @dataclass(frozen=True)
@@ -54,20 +50,42 @@ def back_up(text: str, target: Path, overwrite: bool, environment: Mapping[str, 
         source = _existing_file(url)
         if target.exists() and target.samefile(source):
             raise StoreError(f"{str(target)!r} is the database itself; name another file")
-        with _appearing(target, overwrite) as partial:
-            _copy_file(source, partial)
-        restore = f"stop what uses the database, then copy {target} to its place (without its -wal and -shm)"
+        with appearing(target, overwrite) as partial:
+            copy_file(source, partial)
     else:
-        program = shutil.which(PROGRAM, path=environment.get("PATH", os.defpath))
-        if program is None:
-            raise StoreError(
-                f"{PROGRAM} is needed to back up {shown(url)} and is not on the PATH; install PostgreSQL's "
-                "client programs of the server's version, on Debian: apt-get install postgresql-client"
-            )
-        with _appearing(target, overwrite) as partial:
-            _dump(program, url, partial, environment)
-        restore = f"pg_restore --clean --if-exists --no-owner --dbname=DATABASE {target}"
+        task = f"back up {shown(url)}"
+        program = client_program("pg_dump", task, environment)
+        with appearing(target, overwrite) as partial:
+            options = ("--format=custom", f"--lock-wait-timeout={LOCK_WAIT_S}s", f"--file={partial}")
+            run_program(program, url, options, task, environment)
+    restore = f"tapestry restore {target} --database-url DATABASE"
     return Backup(target, url.get_backend_name(), target.stat().st_size, restore)
+
+
+def dated_file(text: str, folder: Path, now: datetime) -> Path:
+    """Return the file of a copy of the database of this URL in a folder of such copies; `now` is in UTC.
+
+    Raises:
+        StoreError: not a URL of a database that is supported.
+    """
+    suffix = SUFFIXES[database_url_of(text).get_backend_name()]
+    return folder / f"tapestry-{now:%Y%m%dT%H%M%SZ}{suffix}"
+
+
+def prune(folder: Path, keep: int) -> tuple[Path, ...]:
+    """Delete all dated copies of a folder but the newest `keep`, and return those that were deleted.
+
+    Raises:
+        StoreError: a copy cannot be deleted.
+    """
+    copies = sorted(path for path in folder.iterdir() if DATED.fullmatch(path.name))
+    old = tuple(copies[: max(len(copies) - keep, 0)])
+    for path in old:
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise StoreError(f"cannot delete the old copy {str(path)!r}: {error.strerror}") from error
+    return old
 
 
 def _existing_file(url: URL) -> Path:
@@ -78,7 +96,7 @@ def _existing_file(url: URL) -> Path:
 
 
 @contextmanager
-def _appearing(target: Path, overwrite: bool) -> Iterator[Path]:
+def appearing(target: Path, overwrite: bool) -> Iterator[Path]:
     """Yield a temporary file beside `target`, renamed to it once it is complete and on the disk."""
     try:
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
@@ -102,7 +120,7 @@ def _appearing(target: Path, overwrite: bool) -> Iterator[Path]:
                 left.unlink()
 
 
-def _copy_file(source: Path, partial: Path) -> None:
+def copy_file(source: Path, partial: Path) -> None:
     """Copy a SQLite file by its online backup: one snapshot, whoever writes to the source, checked page by page."""
     try:
         with (
@@ -120,33 +138,3 @@ def _copy_file(source: Path, partial: Path) -> None:
         raise StoreError(f"cannot back up {str(source)!r}: {error}") from error
     if faults:
         raise StoreError(f"database {str(source)!r} is damaged; nothing was kept: {'; '.join(faults)}")
-
-
-def _dump(program: str, url: URL, partial: Path, environment: Mapping[str, str]) -> None:
-    """Dump one snapshot with pg_dump; the password is in the environment, since anyone can read command lines."""
-    try:
-        from psycopg.conninfo import make_conninfo
-    except ImportError:
-        raise StoreError(f"cannot back up {shown(url)} without psycopg: {POSTGRESQL_HINT}") from None
-    parameters = dict(url.get_dialect()().create_connect_args(url)[1])
-    password = parameters.pop("password", None)
-    command = [
-        program,
-        "--format=custom",
-        "--no-password",
-        f"--lock-wait-timeout={LOCK_WAIT_S}s",
-        f"--file={partial}",
-        f"--dbname={make_conninfo(**parameters)}",
-    ]
-    given = {"PGPASSWORD": str(password)} if password is not None else {}
-    answer = subprocess.run(
-        command,
-        check=False,
-        env={**environment, **given},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-    )
-    if answer.returncode:
-        message = " ".join(answer.stderr.split()) or f"it ended with {answer.returncode}"
-        raise StoreError(f"cannot back up {shown(url)}: {message}")

@@ -39,10 +39,7 @@ def open_database(text: str) -> Engine:
     is_file = url.get_backend_name() == "sqlite"
     if is_file:
         _prepare_file(url)
-    try:
-        engine = _sqlite_engine(url) if is_file else _postgresql_engine(url)
-    except ImportError as error:
-        raise StoreError(f"database {shown(url)}: {_lacking(url, error)}") from error
+    engine = connect(url)
     try:
         prepare_tables(engine)
     except (UnusableTables, SQLAlchemyError) as error:
@@ -51,6 +48,18 @@ def open_database(text: str) -> Engine:
             raise StoreError(f"database {shown(url)} {error}") from error
         raise StoreError(f"cannot use database {shown(url)}: {reason(error)}") from error
     return engine
+
+
+def connect(url: URL) -> Engine:
+    """Create an engine of a database, whatever is in it.
+
+    Raises:
+        StoreError: its driver is missing.
+    """
+    try:
+        return _sqlite_engine(url) if url.get_backend_name() == "sqlite" else _postgresql_engine(url)
+    except ImportError as error:
+        raise StoreError(f"database {shown(url)}: {_lacking(url, error)}") from error
 
 
 def database_url_of(text: str) -> URL:

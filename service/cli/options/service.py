@@ -58,9 +58,24 @@ def worker(parser: Parser) -> None:
 
 
 def backup(parser: Parser) -> None:
-    """Add the options of `backup`: the file of the copy."""
-    parser.add_argument("file", metavar="FILE", help="the copy; its folder must exist")
+    """Add the options of `backup`: the file of the copy, or a folder of copies, how often, and how many are kept."""
+    parser.add_argument(
+        "file", metavar="FILE|FOLDER", help="the copy; or an existing folder for copies named by their time"
+    )
     parser.add_argument("--force", action="store_true", help="replace FILE if it exists")
+    parser.add_argument(
+        "--every", type=age, metavar="AGE", help="repeat after so long, until asked to end: 1h, 1d"
+    )
+    parser.add_argument(
+        "--keep", type=whole(1), metavar="N", help="keep the newest N copies of FOLDER, and delete older ones"
+    )
+    store(parser)
+    as_json(parser)
+
+
+def restore(parser: Parser) -> None:
+    """Add the options of `restore`: the copy, and the empty database that gets its content."""
+    parser.add_argument("file", metavar="FILE", help="a copy that `tapestry backup` made")
     store(parser)
     as_json(parser)
 

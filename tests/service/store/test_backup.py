@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import subprocess
 import threading
 from contextlib import closing
 from pathlib import Path
@@ -85,7 +84,7 @@ def test_the_default_database_and_json(tapestry: Run, home: Path, tmp_path: Path
         "sqlite",
         (tmp_path / "copy.db").stat().st_size,
     )
-    assert set(answer.json) == {"file", "kind", "size_bytes", "restore"}
+    assert set(answer.json) == {"file", "kind", "size_bytes", "restore", "deleted"}
     engine.dispose()
 
 
@@ -181,12 +180,12 @@ def test_postgresql_is_dumped_and_restored(
     with_password = url.replace("postgres@", "postgres:hunter2@")
     answer = tapestry("backup", archive, "--database-url", with_password)
     assert answer.code == 0, answer.err
-    assert "pg_restore" in answer.out and "hunter2" not in answer.out
+    assert "tapestry restore" in answer.out and "hunter2" not in answer.out
     restored = postgres.create()
-    target = restored.replace("postgresql+psycopg", "postgresql")
-    command = ["pg_restore", "--clean", "--if-exists", "--no-owner", f"--dbname={target}", str(archive)]
-    subprocess.run(command, check=True, timeout=60)
+    answer = tapestry("restore", archive, "--database-url", restored)
+    assert answer.code == 0 and "0 runs, 0 plans, 7 programs restored" in answer.out, answer.err
     assert graphs_in(restored) == 7
+    assert "is not empty" in complaint(tapestry("restore", archive, "--database-url", restored))
 
 
 def test_the_password_is_on_no_command_line(
