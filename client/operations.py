@@ -226,6 +226,12 @@ class Operations:
         return RunDetail.from_json((yield from self._got(f"/v1/runs/{id_of(run)}")))
 
     @operation
+    def run_mesh(self, run: Reference) -> Steps[dict[str, Any]]:
+        """Return the mesh of a run with all its figures, as it was when the run was submitted."""
+        found: dict[str, Any] = yield from self._got(f"/v1/runs/{id_of(run)}/mesh")
+        return found
+
+    @operation
     def cancel(self, run: Reference) -> Steps[RunRecord]:
         """Ask for the end of a run, and return it; the plans found so far are kept.
 

@@ -170,7 +170,7 @@ class RunDetail(RunRecord):
     as a request for such a run says them.
     """
 
-    mesh_document: Mapping[str, Any]
+    mesh_hash: str
     request: Mapping[str, Any]
     history: tuple[Mapping[str, float], ...]
     rule_statistics: Mapping[str, Mapping[str, int]]

@@ -45,8 +45,13 @@ def answer(document: Any, status: int = 200, headers: Mapping[str, str] | None =
 def revalidated(request: Request, document: Any, cache_control: str = REVALIDATE) -> Response:
     """Build the response for a document with an ETag of its content; 304 without it for clients that have it."""
     content = encoded(document)
-    headers = {"ETag": tag_of(content), "Cache-Control": cache_control}
-    if _has(request, headers["ETag"]):
+    return tagged(request, content, tag_of(content), cache_control)
+
+
+def tagged(request: Request, content: bytes, tag: str, cache_control: str = REVALIDATE) -> Response:
+    """Build the response for an encoded document by its ETag; 304 without it for clients that have it."""
+    headers = {"ETag": tag, "Cache-Control": cache_control}
+    if _has(request, tag):
         return Response(status_code=304, headers=headers)
     return Response(content, headers=headers, media_type="application/json")
 
@@ -107,5 +112,9 @@ def tag_of(content: bytes, kind: str = "") -> str:
 
 
 def _has(request: Request, tag: str) -> bool:
-    given = request.headers.get("if-none-match", "")
+    return is_known(request.headers.get("if-none-match", ""), tag)
+
+
+def is_known(given: str, tag: str) -> bool:
+    """Return whether a client with this `If-None-Match` has the content with an ETag."""
     return given.strip() == "*" or tag in (part.strip().removeprefix("W/") for part in given.split(","))

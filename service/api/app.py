@@ -32,6 +32,7 @@ from tapestry.service.api.event_feed import EventFeed
 from tapestry.service.api.heads import HeadAsGet
 from tapestry.service.api.health import Metrics, metrics_router
 from tapestry.service.api.instrumentation import Instrumentation
+from tapestry.service.api.kept_answers import KeptAnswers, Revisions, ServeKept
 from tapestry.service.api.keys import KeyRequired, Locks, WrongKeys
 from tapestry.service.api.limits import BodyLimit
 from tapestry.service.api.login import login_router
@@ -60,7 +61,8 @@ def create_app(settings: ServiceSettings) -> FastAPI:
     """
     MultiPartParser.spool_max_size = IN_MEMORY_BYTES
     store = Store(settings.database_url)
-    context = Context(store, settings, TaskPool(), EventFeed(store))
+    answers = KeptAnswers(Revisions(store.runs.revisions), store.changes.now)
+    context = Context(store, settings, TaskPool(), EventFeed(store), answers)
     metrics = Metrics(context)
     locks, wrong = Locks(store, settings.api_key), WrongKeys()
     app = FastAPI(
@@ -72,10 +74,11 @@ def create_app(settings: ServiceSettings) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
         dependencies=[Depends(check_parameters)],
-        middleware=_middleware(settings, metrics, locks, wrong),
+        middleware=_middleware(context, metrics, locks, wrong),
     )
     app.state.context = context
     routers = (
+        health.router,  # first, so that a probe finds it without trying hundreds of others
         *(
             graphs.router,
             rewrites.router,
@@ -87,7 +90,7 @@ def create_app(settings: ServiceSettings) -> FastAPI:
         ),
         *(executions.forms, executions.router, tensors.router),
         *(new_router(), learned.router, layouts.router),
-        *(health.router, metrics_router(metrics), reference.router, login_router(locks, wrong), dashboard),
+        *(metrics_router(metrics), reference.router, login_router(locks, wrong), dashboard),
     )
     for router in routers:
         app.include_router(router, include_in_schema=router is not dashboard)
@@ -98,17 +101,16 @@ def create_app(settings: ServiceSettings) -> FastAPI:
     return app
 
 
-def _middleware(
-    settings: ServiceSettings, metrics: Metrics, locks: Locks, wrong: WrongKeys
-) -> list[Middleware]:
+def _middleware(context: Context, metrics: Metrics, locks: Locks, wrong: WrongKeys) -> list[Middleware]:
     """List the middleware that every request passes, from the outside in."""
     return [
         Middleware(SafeHeaders),
         Middleware(Instrumentation, metrics=metrics),
-        Middleware(SameOrigin, hosts=_hosts(settings)),
+        Middleware(SameOrigin, hosts=_hosts(context.settings)),
         Middleware(KeyRequired, locks=locks, wrong=wrong),
-        Middleware(BodyLimit, limits=settings.limits),
+        Middleware(BodyLimit, limits=context.settings.limits),
         Middleware(HeadAsGet),
+        Middleware(ServeKept, answers=context.answers),
     ]
 
 

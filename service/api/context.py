@@ -1,4 +1,4 @@
-"""Objects shared by handlers: the store, settings, task pool and event feed, one of each per application."""
+"""Objects shared by handlers: the store, settings, task pool, event feed and kept answers of one application."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from tapestry.service.api.event_feed import EventFeed
+from tapestry.service.api.kept_answers import KeptAnswers
 from tapestry.service.api.task_pool import TaskPool
 from tapestry.service.settings import ServiceSettings
 from tapestry.service.store import Store
@@ -15,17 +16,19 @@ from tapestry.service.store import Store
 
 @dataclass(frozen=True)
 class Context:
-    """The store, settings, task pool and event feed of one application."""
+    """The store, settings, task pool, event feed and kept answers of one application."""
 
     store: Store
     settings: ServiceSettings
     pool: TaskPool
     event_feed: EventFeed
+    answers: KeptAnswers
 
     def close(self) -> None:
         """Release all resources: end the event streams and the pool's processes, close the connections."""
         self.event_feed.close()
         self.pool.close()
+        self.answers.close()
         self.store.close()
 
 

@@ -289,11 +289,7 @@ EXAMPLES: dict[str, Any] = {
     "RunAnswer": _RUN,
     "RunDetailAnswer": {
         **_RUN,
-        "mesh_document": {
-            "name": "pair",
-            "device": {"name": "h100-sxm"},
-            "axes": [{"name": "gpu", "size": 2}],
-        },
+        "mesh_hash": "8d1f0c6a5be2473f9a04c7d2e6b13f58",
         "options": options_document(_OPTIONS),
         "request": _OPTIONS.to_request(),
         "history": [{"seconds": 1.0, "evaluations": 40960, "front": 1, "hypervolume": 0.75}],

@@ -13,7 +13,6 @@ import logging
 import threading
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable
 from datetime import UTC, datetime
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import quote
@@ -50,19 +49,35 @@ class Locks:
 
     def is_locked(self) -> bool:
         """Return whether a key is needed: the settings have one, or the store has."""
-        if self._key is not None:
-            return True
-        found, until = self._has_keys
-        if time.monotonic() >= until:
+        found = self.is_known_locked()
+        if found is None:
             found = self._store.keys.any_valid(datetime.now(UTC))
             self._has_keys = (found, time.monotonic() + KNOWN_S)
         return found
 
+    def is_known_locked(self) -> bool | None:
+        """Return whether a key is needed, without the database; None if that was not looked up of late."""
+        if self._key is not None:
+            return True
+        found, until = self._has_keys
+        return found if time.monotonic() < until else None
+
     def of_text(self, text: str) -> ApiKey | None:
         """Return the key that a text is; None if it is none."""
+        found = self.known(text)
+        if found is None:
+            found = self._store.keys.identify(text, datetime.now(UTC))
+            if found is not None:
+                self._remember(text, found)
+        return found
+
+    def known(self, text: str) -> ApiKey | None:
+        """Return the key that a text is, without the database; None if that was not looked up of late."""
         if self._key is not None and hmac.compare_digest(text.encode(errors="replace"), self._key.encode()):
             return self._own()
-        return self._remembered(text, lambda: self._store.keys.identify(text, datetime.now(UTC)))
+        with self._lock:
+            key, until = self._known.get(_digest(text), (None, 0.0))
+        return key if time.monotonic() < until else None
 
     def of_session(self, token: str) -> ApiKey | None:
         """Return the key with which a session began, if both are valid still."""
@@ -83,19 +98,15 @@ class Locks:
         """Return what stands for the key of the settings in sessions; another key has another one."""
         return f"settings:{hashlib.sha256((self._key or '').encode()).hexdigest()[:32]}" if self._key else "-"
 
-    def _remembered(self, text: str, find: Callable[[], ApiKey | None]) -> ApiKey | None:
-        name, now = hashlib.sha256(text.encode(errors="replace")).hexdigest(), time.monotonic()
-        with self._lock:
-            known, until = self._known.get(name, (None, 0.0))
-        if known is not None and now < until:
-            return known
-        found = find()
+    def _remember(self, text: str, key: ApiKey) -> None:
         with self._lock:
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()
-            if found is not None:
-                self._known[name] = (found, now + KNOWN_S)
-        return found
+            self._known[_digest(text)] = (key, time.monotonic() + KNOWN_S)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()
 
 
 class WrongKeys:
@@ -147,13 +158,14 @@ class KeyRequired:
         await (refusal or self._app)(scope, receive, send)
 
     async def _refusal(self, scope: Scope) -> Response | None:
-        if not await run_in_threadpool(self._locks.is_locked):
+        is_locked = self._locks.is_known_locked()
+        if not (await run_in_threadpool(self._locks.is_locked) if is_locked is None else is_locked):
             return None
         headers = Headers(scope=scope)
         given, token = _bearer(headers), token_of(headers)
         key = None
         if given is not None:
-            key = await run_in_threadpool(self._locks.of_text, given)
+            key = self._locks.known(given) or await run_in_threadpool(self._locks.of_text, given)
         elif token is not None:
             key = await run_in_threadpool(self._locks.of_session, token)
         if key is not None:

@@ -165,7 +165,7 @@ class BoundAnswer(Answer):
 class RunDetailAnswer(RunAnswer):
     """A run with everything but its plans."""
 
-    mesh_document: dict[str, Any] = Field(description="the mesh as the run has it, its device written out")
+    mesh_hash: str = Field(description="a hash of all figures of the mesh, which `links.mesh` has")
     options: list[OptionAnswer] = Field(description="the options of the run as texts, to be read by people")
     request: dict[str, Any] = Field(description="the options as the request for such a run says them")
     history: list[dict[str, float]]

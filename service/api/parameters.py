@@ -14,7 +14,7 @@ from tapestry.teg.faults import Fault, no_such
 PATHS = ("/v1/", "/healthz", "/readyz", "/metrics")  # pages take what links to them say
 
 
-def check_parameters(request: Request) -> None:
+async def check_parameters(request: Request) -> None:
     """Check that all query parameters of a request are known: a wrong name would change nothing, and say nothing.
 
     Raises:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -11,10 +14,11 @@ from fastapi import APIRouter, Query, Request, Response
 from tapestry.costmodel.known_objectives import objective_called
 from tapestry.optimizer.run.options import AUTO, names_snapshot
 from tapestry.service.api import tasks
-from tapestry.service.api.answers import answer, revalidated
+from tapestry.service.api.answers import answer, revalidated, tagged
 from tapestry.service.api.bodies import RunBody, RunChangeBody, stored_resources
 from tapestry.service.api.context import Context, Parts
 from tapestry.service.api.idempotency import Key, idempotency, replayed
+from tapestry.service.api.kept_answers import FRONTIER, RUN
 from tapestry.service.api.limits import body_of
 from tapestry.service.api.models import (
     FrontierAnswer,
@@ -33,6 +37,7 @@ from tapestry.service.api.openapi_parts import (
     PageLimit,
     Printable,
     RunId,
+    json_answer,
     problems,
 )
 from tapestry.service.api.pages import cursor_of, read_cursor
@@ -49,6 +54,11 @@ from tapestry.teg.faults import Fault
 
 router = APIRouter(prefix="/v1/runs", tags=["runs"])
 
+MESH = {
+    "name": "pair",
+    "device": {"name": "h100-sxm"},
+    "axes": [{"name": "gpu", "size": 2}],
+}
 REUSED: Answers = {
     200: {
         "model": SubmittedRunAnswer,
@@ -110,11 +120,33 @@ def list_runs(
 
 
 @router.get("/{run_id}", response_model=RunDetailAnswer, responses=KEPT | problems(404))
-def get_run(run_id: RunId, request: Request, parts: Parts) -> Response:
-    """Show a run: its status, mesh, history, rule statistics, refused rules, proven bounds and environment."""
+async def get_run(run_id: RunId, request: Request, parts: Parts) -> Response:
+    """Show a run: its status, history, rule statistics, refused rules, proven bounds and environment."""
+    found = await parts.answers.get(RUN, run_id, lambda run_id: _detail(parts, run_id))
+    return tagged(request, found.content, found.tag)
+
+
+@router.get(
+    "/{run_id}/mesh",
+    response_class=Response,
+    responses=json_answer("The mesh as the run has it, its device written out", MESH) | problems(404),
+)
+def get_run_mesh(run_id: RunId, request: Request, parts: Parts) -> Response:
+    """Show the mesh of a run with all its figures, as it was when the run was submitted; it never changes."""
+    return revalidated(request, parts.store.runs.mesh(run_id))
+
+
+@router.get("/{run_id}/frontier", response_model=FrontierAnswer, responses=KEPT | problems(404))
+async def get_frontier(run_id: RunId, request: Request, parts: Parts) -> Response:
+    """Show the plans that a run has found, at any time; a plan is replaced only by one no worse in anything."""
+    found = await parts.answers.get(FRONTIER, run_id, lambda run_id: _frontier(parts, run_id))
+    return tagged(request, found.content, found.tag)
+
+
+def _detail(parts: Context, run_id: str) -> dict[str, Any]:
     found = parts.store.runs.details(run_id)
-    document = run_document(found.summary) | {
-        "mesh_document": dict(found.mesh),
+    return run_document(found.summary) | {
+        "mesh_hash": _hash_of(found.mesh),
         "options": options_document(found.summary.options),
         "request": found.summary.options.to_request(),
         "history": [dict(point) for point in found.history],
@@ -126,15 +158,17 @@ def get_run(run_id: RunId, request: Request, parts: Parts) -> Response:
         "host": dict(found.host),
         "timings": dict(found.timings),
     }
-    return revalidated(request, document)
 
 
-@router.get("/{run_id}/frontier", response_model=FrontierAnswer, responses=KEPT | problems(404))
-def get_frontier(run_id: RunId, request: Request, parts: Parts) -> Response:
-    """Show the plans that a run has found, at any time; a plan is replaced only by one no worse in anything."""
+def _hash_of(mesh: Mapping[str, Any]) -> str:
+    """Return a hash of all figures of a mesh."""
+    return hashlib.sha256(json.dumps(mesh, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _frontier(parts: Context, run_id: str) -> dict[str, Any]:
     run, plans = parts.store.runs.get(run_id), parts.store.runs.frontier(run_id)
     checks = count_verdicts(plan.verified for plan in plans)
-    document = {
+    return {
         "run": run.id,
         "status": run.status,
         "checks": checks,
@@ -144,7 +178,6 @@ def get_frontier(run_id: RunId, request: Request, parts: Parts) -> Response:
         "objectives": [objective_document(objective_called(name)) for name in run.options.objectives],
         "plans": with_leads([shown_plan_document(plan) for plan in plans]),
     }
-    return revalidated(request, document)
 
 
 @router.post("/{run_id}/cancel", status_code=202, response_model=RunAnswer, responses=problems(404, 409))
@@ -205,6 +238,7 @@ def _links(run_id: str) -> dict[str, str]:
     path = f"/v1/runs/{run_id}"
     return {
         "self": path,
+        "mesh": f"{path}/mesh",
         "frontier": f"{path}/frontier",
         "events": f"{path}/events",
         "cancel": f"{path}/cancel",

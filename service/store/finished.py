@@ -58,6 +58,7 @@ def requested_values(run_id: str, request: RunRequest, created_at: datetime) -> 
         "versions": {},
         "host": {},
         "last_event": 0,
+        "revision": 0,
         "created_at": created_at,
         "started_at": None,
         "ended_at": None,

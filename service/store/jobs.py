@@ -25,7 +25,7 @@ from tapestry.service.store.epochs import forget_epochs
 from tapestry.service.store.executions import ended_values, outcome_values
 from tapestry.service.store.frontiers import put_costs, put_plans, report, take_off
 from tapestry.service.store.learning import put_rates
-from tapestry.service.store.queue import append_event, append_status, waiting
+from tapestry.service.store.queue import append_event, append_status, revise, waiting
 from tapestry.service.store.records import ComputedTensors, Job, Kind, NewExecution, RunUpdate
 from tapestry.service.store.sessions import Database, LeaseLost, UnknownId
 from tapestry.service.store.tables import (
@@ -136,6 +136,7 @@ class Jobs:
                 "options": {**stored, "islands": islands, "prior": prior, "start_from": started_from},
                 "versions": dict(versions),
                 "host": dict(host),
+                "revision": RunRow.revision + 1,
             }
             connection.execute(update(RunRow).where(RunRow.id == job.subject).values(made_with))
 
@@ -182,7 +183,7 @@ class Jobs:
         """
         with self._fenced(job, lease_s) as connection:
             known = {name: dict(bound) for name, bound in bounds.items()}
-            values = {"bounds": known, "expected": dict(expected)}
+            values = {"bounds": known, "expected": dict(expected), "revision": RunRow.revision + 1}
             connection.execute(update(RunRow).where(RunRow.id == job.subject).values(values))
             put_rates(connection, job.subject, rates, now)
 
@@ -265,7 +266,9 @@ class Jobs:
             outcome |= {"ended_at": now, "problem": None if problem is None else dict(problem)}
             connection.execute(update(ExecutionRow).where(ExecutionRow.id == job.subject).values(outcome))
             for key, verdict in (verified or {}).items():
-                connection.execute(update(PlanRow).where(PlanRow.key == key).values(verified=dict(verdict)))
+                checked = update(PlanRow).where(PlanRow.key == key).values(verified=dict(verdict))
+                run_id = connection.scalar(checked.returning(PlanRow.run_id))
+                revise(connection, RunRow.id == run_id)
             if computed is not None:
                 put_values(connection, job.subject, "output", computed.outputs)
                 put_tensors(connection, computed.saved, now, computed.places)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, update
 
 from tapestry.service.scheduling import USUAL
 from tapestry.service.store.graphs import insert_if_new
@@ -106,12 +106,17 @@ def append_event(connection: Connection, run_id: str, kind: str, data: Any, now:
     number = connection.scalar(
         update(RunRow)
         .where(RunRow.id == run_id)
-        .values(last_event=RunRow.last_event + 1)
+        .values(last_event=RunRow.last_event + 1, revision=RunRow.revision + 1)
         .returning(RunRow.last_event)
     )
     row = {"run_id": run_id, "number": number, "kind": kind, "data": data, "created_at": now}
     connection.execute(insert(EventRow).values(row))
     return int(number or 0)
+
+
+def revise(connection: Connection, *chosen: ColumnElement[bool]) -> None:
+    """Raise the revision of runs of which something else than an event is written."""
+    connection.execute(update(RunRow).where(*chosen).values(revision=RunRow.revision + 1))
 
 
 def append_status(connection: Connection, run_id: str, now: datetime) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -18,7 +18,7 @@ from tapestry.service.store.codec import graph_values, run_summary, stored_optio
 from tapestry.service.store.database import StoreError
 from tapestry.service.store.finished import put_finished, requested_values
 from tapestry.service.store.pages import newest
-from tapestry.service.store.queue import append_status, submit
+from tapestry.service.store.queue import append_status, revise, submit
 from tapestry.service.store.records import (
     Cursor,
     FinishedRun,
@@ -234,6 +234,20 @@ class Runs:
             rows = connection.execute(query.order_by(EventRow.number).limit(limit))
             return tuple(RunEvent(*row) for row in rows)
 
+    def mesh(self, run_id: str) -> Mapping[str, Any]:
+        """Return the document of a run's mesh."""
+        with self._database.reading() as connection:
+            mesh = connection.scalar(select(RunRow.mesh).where(RunRow.id == run_id))
+        if mesh is None:
+            raise UnknownId(f"there is no run {run_id!r}")
+        return dict(mesh)
+
+    def revisions(self, run_ids: Collection[str]) -> dict[str, int]:
+        """Return the revisions of those of these runs that are there: what is shown of one changes with it alone."""
+        query = select(RunRow.id, RunRow.revision).where(RunRow.id.in_(run_ids))
+        with self._database.reading() as connection:
+            return {row.id: row.revision for row in connection.execute(query)}
+
     def request_cancel(self, run_id: str, now: datetime) -> RunSummary:
         """Request the end of a run: at once if no worker has claimed it, else as soon as its worker notices.
 
@@ -246,6 +260,7 @@ class Runs:
             before = _one(connection, run_id)
             if is_ended(before.status):
                 raise AlreadyEnded(f"run {run_id} has ended ({before.status}); there is nothing to cancel")
+            revise(connection, RunRow.id == run_id)
             after = next_status(before.status, "cancel_requested")
             if is_ended(after):
                 ended = {"status": after, "phase": "done", "stopped": "cancelled", "ended_at": now}
@@ -264,6 +279,7 @@ class Runs:
         with self._database.writing() as connection:
             lease = (LeaseRow.kind == "run", LeaseRow.subject == run_id)
             changed = connection.execute(update(LeaseRow).where(*lease).values(priority=priority)).rowcount
+            revise(connection, RunRow.id == run_id)
             run = run_summary(_one(connection, run_id))
             if not changed:
                 raise AlreadyEnded(f"run {run_id} has ended ({run.status}); it waits for nothing any more")

@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from sqlalchemy import delete, insert, select
 
 from tapestry.service.store.batches import Batches
+from tapestry.service.store.changes import ChangeCounter
 from tapestry.service.store.deletion import Deletions
 from tapestry.service.store.epochs import Epochs
 from tapestry.service.store.executions import Executions
@@ -56,6 +57,7 @@ class Store:
         self.epochs = Epochs(self._database)
         self.deletions = Deletions(self._database)
         self.keys = Keys(self._database)
+        self.changes = ChangeCounter(self._database.engine)
 
     def ping(self) -> None:
         """Check that the database answers."""
@@ -84,4 +86,5 @@ class Store:
         self._writes_until = self._clock() + CHECKED_S
 
     def close(self) -> None:
+        self.changes.close()
         self._database.engine.dispose()

@@ -93,9 +93,11 @@ class RunRow(Base):
     """A run: its mesh, options, progress, and the versions and host it was made with.
 
     `options` are those of `RunOptions` with the version of their form: an option is no column unless it is queried.
-    `last_event` is the number of its newest event; increasing it orders the writers of events. `refused` are the
-    rules that were disabled, with reasons. `bounds` are what no plan can be below, by cost, and `expected` the share by
-    which each objective would fall in another minute, once the search is over; earlier runs have none.
+    `last_event` is the number of its newest event; increasing it orders the writers of events. `revision` is raised by
+    every transaction that changes what is shown of the run or of its plans: answers of one revision are equal.
+    `refused` are the rules that were disabled, with reasons. `bounds` are what no plan can be below, by cost, and
+    `expected` the share by which each objective would fall in another minute, once the search is over; earlier runs
+    have none.
     Equal requests have equal `request_hash`es (`RunRequest.hash`); runs of before there was one have none.
     """
 
@@ -123,6 +125,7 @@ class RunRow(Base):
     versions: Mapped[dict[str, str]] = mapped_column(JSON)
     host: Mapped[dict[str, Any]] = mapped_column(JSON)
     last_event: Mapped[int] = mapped_column(Integer)
+    revision: Mapped[int] = mapped_column(BigInteger, server_default="0")
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
     started_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     ended_at: Mapped[datetime | None] = mapped_column(UtcDateTime)

@@ -15,6 +15,7 @@ from tests.service.api.conftest import Service
         "/v1/graphs/{graph}/document",
         "/v1/runs",
         "/v1/runs/{run}",
+        "/v1/runs/{run}/mesh",
         "/v1/runs/{run}/frontier",
         "/v1/plans/{plan}",
         "/v1/plans/{plan}/moves",

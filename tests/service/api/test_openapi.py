@@ -31,6 +31,7 @@ DESIGNED = {
     "/v1/graphs/{graph_id}/history": {"get"},
     "/v1/runs": {"get", "post"},
     "/v1/runs/{run_id}": {"get", "patch", "delete"},
+    "/v1/runs/{run_id}/mesh": {"get"},
     "/v1/runs/{run_id}/cancel": {"post"},
     "/v1/runs/{run_id}/frontier": {"get"},
     "/v1/runs/{run_id}/events": {"get"},

@@ -59,7 +59,7 @@ def test_a_run_in_another_precision_searches_the_program_that_is_stored_so(share
     run = shared.http.get(submitted.headers["location"]).json()
     assert shared.store.graphs.load(run["graph_id"]) == stored_in(layer(), "bf16")
     assert (run["graph"], run["dtype"], run["launch"]) == ("layer-bf16", "bf16", "eager")
-    assert run["mesh_document"]["device"]["launch"] == "eager"
+    assert shared.http.get(run["links"]["mesh"]).json()["device"]["launch"] == "eager"
     assert {"title": "Storage precision", "text": "bf16"} in run["options"]
     again = shared.http.post("/v1/runs", json={**request, "graph_id": run["graph_id"], "fresh": True})
     assert shared.http.get(again.headers["location"]).json()["graph_id"] == run["graph_id"]

@@ -47,7 +47,7 @@ def test_an_equal_request_is_answered_with_the_run_that_is_there(service: Servic
 
 def test_a_request_written_in_another_way_is_equal(service: Service) -> None:
     run_id = answered(service, objectives=["time_s", "0.5*time_s + 0.5 * energy_j"])
-    mesh = service.http.get(f"/v1/runs/{run_id}").json()["mesh_document"]
+    mesh = service.http.get(f"/v1/runs/{run_id}/mesh").json()
     again = service.submit(objectives=["time_s", "0.5 * time_s + 0.5*energy_j"], mesh=mesh, seed=0)
     assert (again.json()["id"], again.json()["reused"]) == (run_id, True)
 

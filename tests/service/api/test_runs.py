@@ -39,7 +39,8 @@ def test_a_run_is_accepted_and_waits_for_a_worker(service: Service) -> None:
     run = service.http.get(answer.headers["location"]).json()
     assert {name: run[name] for name in requested} == requested
     assert (run["status"], run["phase"], run["attempt"], run["front"]) == ("queued", "queued", 0, 0)
-    assert run["mesh_document"] == mesh_to_document(load_mesh("dgx-h100"))
+    mesh = service.http.get(run["links"]["mesh"])
+    assert (run["mesh"], mesh.json()) == ("dgx-h100", mesh_to_document(load_mesh("dgx-h100")))
     assert (run["started_at"], run["ended_at"], run["problem"], run["history"]) == (None, None, None, [])
     assert service.store.runs.request(accepted["id"]).options.evaluations == 1000
 
@@ -65,7 +66,8 @@ def test_a_mesh_may_be_written_out(service: Service) -> None:
     for mesh, device in ((written, written["device"]["name"]), (by_name, "h100-sxm5-80gb")):
         answer = service.submit(mesh=mesh)
         run = service.http.get(answer.headers["location"]).json()
-        assert (run["mesh"], run["mesh_document"]["device"]["name"]) == (mesh["name"], device)
+        document = service.http.get(run["links"]["mesh"]).json()
+        assert (run["mesh"], document["device"]["name"]) == (mesh["name"], device)
 
 
 @pytest.mark.slow
@@ -122,7 +124,8 @@ def test_a_mesh_of_the_catalog_can_be_changed_and_posted_back(shared: Service) -
 def test_a_mesh_may_be_any_number_of_nodes(shared: Service) -> None:
     answer = shared.submit(mesh="3x-dgx-h100")
     run = shared.http.get(answer.headers["location"]).json()
-    assert (answer.status_code, run["mesh_document"]) == (202, mesh_to_document(load_mesh("3x-dgx-h100")))
+    mesh = shared.http.get(run["links"]["mesh"]).json()
+    assert (answer.status_code, mesh) == (202, mesh_to_document(load_mesh("3x-dgx-h100")))
     assert shared.http.get("/v1/meshes/3x-dgx-h100").json()["device_count"] == 24
 
 

@@ -94,6 +94,7 @@ def check_graphs_and_runs(connection: Connection) -> None:
         "phase": "done",
         "attempt": 1,
         "last_event": 0,
+        "revision": 0,
         "options": {
             "version": 1,
             "objectives": ["time_s", "compute_flops"],

@@ -3,7 +3,7 @@
  * @module run-summary
  */
 
-import { pages } from "./api.js";
+import { get, pages } from "./api.js";
 import { copyable } from "./copying.js";
 import { element, fill, pairs } from "./dom.js";
 import { meshFacts } from "./mesh-facts.js";
@@ -11,6 +11,16 @@ import { clock, duration, percent, rounded } from "./units.js";
 
 /** What a service that has a key wants to see. */
 const KEY = '-H "Authorization: Bearer $TAPESTRY_API_KEY"';
+
+/**
+ * A run with its `mesh_document`, which the service has at a place of its own.
+ * @param {string} path
+ * @returns {Promise<any>}
+ */
+export async function getRun(path) {
+  const [run, mesh] = await Promise.all([get(path), get(`${path}/mesh`)]);
+  return { ...run, mesh_document: mesh };
+}
 
 /** @param {string} name @param {any} mesh */
 export function meshText(name, mesh) {

@@ -19,7 +19,7 @@ import {
   showObjectives,
   showRuleChoices,
 } from "../run-form.js";
-import { curl, meshOf } from "../run-summary.js";
+import { curl, getRun, meshOf } from "../run-summary.js";
 
 const form = byId("form");
 const address = new URLSearchParams(location.search);
@@ -51,7 +51,7 @@ async function begin() {
     showPlugIns(plugIns);
     constraints = new ConstraintBuilder(catalog, () => preview());
     const model = address.get("from")
-      ? await get(`/v1/runs/${encodeURIComponent(address.get("from") ?? "")}`)
+      ? await getRun(`/v1/runs/${encodeURIComponent(address.get("from") ?? "")}`)
       : null;
     if (model) {
       meshes.take(meshOf(model, meshes.meshes));

@@ -16,7 +16,7 @@ import { leastMemory } from "../mesh-facts.js";
 import { showMoves } from "../move-list.js";
 import { missing, problemNotice } from "../notice.js";
 import { joined } from "../objective-list.js";
-import { meshText } from "../run-summary.js";
+import { getRun, meshText } from "../run-summary.js";
 import { isWithinError, showTimeErrors, withinChip } from "../time-errors.js";
 import { several } from "../units.js";
 import { showVerification } from "../verification.js";
@@ -29,7 +29,7 @@ async function begin() {
     const plan = await get(path);
     const run = `/v1/runs/${encodeURIComponent(plan.run)}`;
     const all = [
-      get(run),
+      getRun(run),
       get(`${run}/frontier`),
       get("/v1/objectives"),
       get(`/v1/graphs/${encodeURIComponent(plan.graph_id)}`),

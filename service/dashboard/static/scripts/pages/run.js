@@ -19,7 +19,7 @@ import { showBounds } from "../proven-bounds.js";
 import { showRefused } from "../refused-rules.js";
 import { showRules } from "../rule-table.js";
 import { LiveRun, RunState } from "../run-state.js";
-import { meshText, showCommands, showMaking, showRequest } from "../run-summary.js";
+import { getRun, meshText, showCommands, showMaking, showRequest } from "../run-summary.js";
 import { age, count, duration, plain, several } from "../units.js";
 
 const REDRAW_MS = 400;
@@ -49,7 +49,7 @@ async function begin() {
     const answers = [get(`${path}/frontier`), get("/v1/objectives"), get("/v1/meshes")];
     [frontier, { items: catalog }, { items: meshes }] = await Promise.all(answers);
     catalog = joined(catalog, frontier.objectives);
-    run = await get(path);
+    run = await getRun(path);
   } catch (error) {
     return fill(byId("run"), missing(error, "run", id));
   }
@@ -88,7 +88,7 @@ function listen() {
 /** Once more from the documents: they know what no event says. */
 async function finish() {
   try {
-    [run, frontier] = await Promise.all([get(path), get(`${path}/frontier`)]);
+    [run, frontier] = await Promise.all([getRun(path), get(`${path}/frontier`)]);
     live = new LiveRun(RunState.of(run, frontier));
     showSummary();
     show();

@@ -1,0 +1,217 @@
+"""Answers about runs, encoded once for all who request them, until something of the run changes.
+
+An answer is kept with the revision of its run. Before it is sent again, this is found to be the present one: by the
+database's counter of changes where it has one and nothing was written at all, else by one query for all requests that
+wait, on a thread of its own. So nobody is sent what a write before the request has changed, whichever process wrote it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from tapestry.service.api.answers import REVALIDATE, encoded, is_known, tag_of
+from tapestry.service.store import StoreError
+
+KEPT_BYTES = 32 * 2**20
+RUN, FRONTIER = "run", "frontier"
+Key = tuple[str, str]
+Build = Callable[[str], Mapping[str, Any]]  # from the id of a run to a document with its status
+
+
+@dataclass(frozen=True, slots=True)
+class KeptAnswer:
+    """An encoded document with its ETag, and the revision of the run that it shows; it `lasts` until that changes."""
+
+    revision: int
+    content: bytes
+    tag: str
+    lasts: bool
+
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """Return the headers that name and describe the content, but its length."""
+        return [(b"etag", self.tag.encode()), (b"cache-control", REVALIDATE.encode())]
+
+
+class Revisions:
+    """The present revisions of runs: while one query runs, requests gather for the next one.
+
+    Every request is answered by a query that began after it.
+    """
+
+    def __init__(self, read: Callable[[Collection[str]], Mapping[str, int]]) -> None:
+        self._read = read
+        self._waiting: dict[str, list[asyncio.Future[int | None]]] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._thread = ThreadPoolExecutor(1, "revisions")
+
+    async def of(self, run_id: str) -> int | None:
+        """Return the revision of a run; None if there is no such run.
+
+        Raises:
+            StoreError: the database does not answer.
+        """
+        future: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(run_id, []).append(future)
+        if self._task is None:
+            self._task = asyncio.create_task(self._answer())
+        return await future
+
+    def close(self) -> None:
+        """End the thread."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def _answer(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            while self._waiting:
+                waiting, self._waiting = self._waiting, {}
+                pending = [(run_id, future) for run_id, futures in waiting.items() for future in futures]
+                try:
+                    found = await loop.run_in_executor(self._thread, self._read, tuple(waiting))
+                except StoreError as error:
+                    for _, future in pending:
+                        if not future.done():  # whoever waited may be gone
+                            future.set_exception(error)
+                else:
+                    for run_id, future in pending:
+                        if not future.done():
+                            future.set_result(found.get(run_id))
+        finally:
+            self._task = None
+
+
+class KeptAnswers:
+    """The answers about runs that were encoded before, within a limit of bytes; those not used for longest go first."""
+
+    def __init__(
+        self, revisions: Revisions, changes: Callable[[], int | None], limit_bytes: int = KEPT_BYTES
+    ) -> None:
+        self._revisions, self._changes, self._limit = revisions, changes, limit_bytes
+        self._valid: dict[Key, int] = {}  # at which count of changes an answer was found valid
+        self._answers: OrderedDict[Key, KeptAnswer] = OrderedDict()
+        self._size = 0
+        self._building: dict[tuple[Key, int], asyncio.Task[KeptAnswer]] = {}
+
+    async def find(self, kind: str, run_id: str) -> KeptAnswer | None:
+        """Return the kept answer of a kind about a run if it shows what is so now; None if it must be made."""
+        key = (kind, run_id)
+        known = self._answers.get(key)
+        if known is None:
+            return None
+        changes = self._changes()
+        if changes is None or self._valid.get(key) != changes:
+            revision = await self._revisions.of(run_id)
+            known = self._answers.get(key)
+            if known is None or known.revision != revision:
+                return None
+            if changes is not None:  # counted before the revision was read
+                self._valid[key] = changes
+        self._answers.move_to_end(key)
+        return known
+
+    async def get(self, kind: str, run_id: str, build: Build) -> KeptAnswer:
+        """Return the answer of a kind about a run: the kept one, or what `build` makes, once for all who wait for it.
+
+        What shows a run that waits is not kept: when it will begin depends on other runs.
+
+        Raises:
+            StoreError: the database does not answer, or there is no such run (as `build` reports it).
+        """
+        key = (kind, run_id)
+        revision = await self._revisions.of(run_id)
+        known = self._answers.get(key)
+        if known is not None and known.revision == revision:
+            return known
+        if revision is None:
+            self._drop(key)
+            return await run_in_threadpool(_built, build, run_id, -1)
+        # Read before the document: what changes in between is in the document, and the next reader makes it again.
+        task = self._building.get((key, revision))
+        if task is None:
+            task = asyncio.create_task(run_in_threadpool(_built, build, run_id, revision))
+            self._building[key, revision] = task
+            task.add_done_callback(lambda done: self._keep(key, revision, done))
+        return await asyncio.shield(task)
+
+    def close(self) -> None:
+        """End the thread that reads revisions."""
+        self._revisions.close()
+
+    def _keep(self, key: Key, revision: int, done: asyncio.Task[KeptAnswer]) -> None:
+        del self._building[key, revision]
+        if done.cancelled() or done.exception() is not None:
+            return
+        self._drop(key)
+        answer = done.result()
+        if not answer.lasts:
+            return
+        self._answers[key] = answer
+        self._size += len(answer.content)
+        while self._size > self._limit:
+            self._drop(next(iter(self._answers)))
+
+    def _drop(self, key: Key) -> None:
+        known = self._answers.pop(key, None)
+        if known is not None:
+            self._size -= len(known.content)
+        self._valid.pop(key, None)
+
+
+def _built(build: Build, run_id: str, revision: int) -> KeptAnswer:
+    document = build(run_id)
+    content = encoded(document)
+    return KeptAnswer(revision, content, tag_of(content), document["status"] != "queued")
+
+
+@dataclass(frozen=True, slots=True)
+class _Template:
+    """The path of an endpoint with the names of its parameters, as routes have it."""
+
+    path: str
+
+
+PATH = re.compile("/v1/runs/([0-9a-f]{12})(/frontier)?")
+TEMPLATES = {RUN: _Template("/v1/runs/{run_id}"), FRONTIER: _Template("/v1/runs/{run_id}/frontier")}
+
+
+class ServeKept:
+    """Middleware that sends kept answers about runs; all other requests go on to their endpoints, which make answers.
+
+    It stands inside of everything that may refuse a request.
+    """
+
+    def __init__(self, app: ASGIApp, answers: KeptAnswers) -> None:
+        self._app, self._answers = app, answers
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_plain = scope["type"] == "http" and scope["method"] == "GET" and not scope["query_string"]
+        place = PATH.fullmatch(scope["path"]) if is_plain else None
+        kind = FRONTIER if place is not None and place[2] else RUN
+        found = None if place is None else await self._find(kind, place[1])
+        if place is None or found is None:
+            await self._app(scope, receive, send)
+            return
+        scope["route"], scope["path_params"] = TEMPLATES[kind], {"run_id": place[1]}
+        given = next((value for name, value in scope["headers"] if name == b"if-none-match"), None)
+        if given is not None and is_known(given.decode("latin-1"), found.tag):
+            await send({"type": "http.response.start", "status": 304, "headers": found.headers()})
+            await send({"type": "http.response.body", "body": b""})
+            return
+        described = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(found.content))]
+        await send({"type": "http.response.start", "status": 200, "headers": found.headers() + described})
+        await send({"type": "http.response.body", "body": found.content})
+
+    async def _find(self, kind: str, run_id: str) -> KeptAnswer | None:
+        try:
+            return await self._answers.find(kind, run_id)
+        except StoreError:  # the endpoint reports it
+            return None
