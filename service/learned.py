@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from tapestry.service.store import Store
+from tapestry.service.store import TenantStore
 
 
-def learned_document(store: Store) -> dict[str, Any]:
+def learned_document(store: TenantStore) -> dict[str, Any]:
     """Return the rates of all runs of this release together, and those of the last runs one by one.
 
     `rate` is the credit of a thousand applied moves, `volume` the mean share of the hypervolume of a run's last front

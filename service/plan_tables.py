@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tapestry.hardware.layouts.table_layouts import layout_fault, mapper_fault, metal_layouts, ttnn_specs
-from tapestry.service.store import Store, StoredPlan, mesh_of
+from tapestry.service.store import StoredPlan, TenantStore, mesh_of
 from tapestry.teg.exporters.tables.build import sharding_table
 from tapestry.teg.exporters.tables.document import table_text
 from tapestry.teg.exporters.tables.dtensor_module import dtensor_module
@@ -107,7 +107,7 @@ class TableRefusal(ValueError):
     """Error raised for a plan that no table describes; the message gives the reason."""
 
 
-def stored_table(store: Store, plan: StoredPlan) -> ShardingTable:
+def stored_table(store: TenantStore, plan: StoredPlan) -> ShardingTable:
     """Build the table of a stored plan.
 
     Raises:

@@ -8,10 +8,10 @@ from typing import Any
 from tapestry.optimizer import RunOptions
 from tapestry.optimizer.run.learning import NO_PRIOR, Prior
 from tapestry.optimizer.run.options import LATEST, NO_SNAPSHOT
-from tapestry.service.store import Store
+from tapestry.service.store import TenantStore
 
 
-def prior_for(store: Store, options: RunOptions, mesh: Mapping[str, Any]) -> Prior:
+def prior_for(store: TenantStore, options: RunOptions, mesh: Mapping[str, Any]) -> Prior:
     """Return the prior that a run asks for, on the mesh of this document.
 
     Unless it says so itself a run begins with the newest one; with none if it is limited by evaluations, so that it

@@ -11,7 +11,7 @@ from tapestry.hardware.timing import TimeEstimate
 from tapestry.optimizer import Plan
 from tapestry.optimizer.analysis.recosting import recost
 from tapestry.service.leads import time_of
-from tapestry.service.store import RunRequest, Store, StoredPlan, Unreadable, mesh_of
+from tapestry.service.store import RunRequest, StoredPlan, TenantStore, Unreadable, mesh_of
 from tapestry.teg.brief import counted
 
 Costs = list[Mapping[str, float]]
@@ -26,7 +26,7 @@ class RecostedPlans:
     failures: Mapping[str, str] = field(default_factory=dict)
 
 
-def recost_plans(store: Store, run_id: str, plans: Iterable[StoredPlan]) -> RecostedPlans:
+def recost_plans(store: TenantStore, run_id: str, plans: Iterable[StoredPlan]) -> RecostedPlans:
     """Cost again those plans of a run that another version of the cost model has costed; the others are left out."""
     other = [plan for plan in plans if plan.cost_model != COST_MODEL_VERSION]
     if not other:
@@ -46,7 +46,7 @@ def recost_plans(store: Store, run_id: str, plans: Iterable[StoredPlan]) -> Reco
     return RecostedPlans(found, failures)
 
 
-def _recosted(store: Store, request: RunRequest, plans: Sequence[StoredPlan]) -> dict[str, Plan]:
+def _recosted(store: TenantStore, request: RunRequest, plans: Sequence[StoredPlan]) -> dict[str, Plan]:
     graph = store.graphs.load(request.graph_id)
     loaded = store.plans.load_all([plan.key for plan in plans])
     again = recost(graph, loaded, mesh_of(request.mesh), request.options)
@@ -65,7 +65,7 @@ class ComparableCosts:
     notes: Sequence[str] = ()
 
 
-def comparable_costs(store: Store, frontiers: Mapping[str, Sequence[StoredPlan]]) -> ComparableCosts:
+def comparable_costs(store: TenantStore, frontiers: Mapping[str, Sequence[StoredPlan]]) -> ComparableCosts:
     """Return the costs of frontiers by one version of the cost model, with notes on which were costed again.
 
     Plans that another version has costed are costed again. Where that is impossible for one, all costs are those that

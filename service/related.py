@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from tapestry.optimizer import Plan, RunOptions
 from tapestry.optimizer.run.options import AUTO
 from tapestry.optimizer.run.relatives import RelatedPlan
-from tapestry.service.store import Kin, Store, StoreError
+from tapestry.service.store import Kin, StoreError, TenantStore
 from tapestry.teg.family import family_of
 from tapestry.teg.graph import Graph
 
@@ -32,7 +32,9 @@ class StartingPlans(NamedTuple):
 NOTHING = StartingPlans()
 
 
-def starting_plans(store: Store, options: RunOptions, graph: Graph, mesh: Mapping[str, Any]) -> StartingPlans:
+def starting_plans(
+    store: TenantStore, options: RunOptions, graph: Graph, mesh: Mapping[str, Any]
+) -> StartingPlans:
     """Load what a request starts from; with `auto`, the frontiers of the runs nearest to it, if there are any.
 
     A run of the same program on this mesh gives its plans. Those of a run on another mesh, or of a program of the same
@@ -59,7 +61,7 @@ def starting_plans(store: Store, options: RunOptions, graph: Graph, mesh: Mappin
     return StartingPlans(tuple(runs), tuple(store.plans.load_all(keys)) if keys else (), tuple(relatives))
 
 
-def named_runs(store: Store, references: str, kin: Kin) -> tuple[str, ...]:
+def named_runs(store: TenantStore, references: str, kin: Kin) -> tuple[str, ...]:
     """Find the runs that a request for a program names, by their ids or what these begin with, separated by commas.
 
     Raises:
@@ -68,7 +70,7 @@ def named_runs(store: Store, references: str, kin: Kin) -> tuple[str, ...]:
     return tuple(_named(store, reference.strip(), kin) for reference in references.split(","))
 
 
-def _named(store: Store, reference: str, kin: Kin) -> str:
+def _named(store: TenantStore, reference: str, kin: Kin) -> str:
     found = store.runs.find(reference).summary
     if not found.front:
         raise StoreError(f"run {found.id} has no plans to start from ({found.status})")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from tapestry.service.store import InUse, Store, StoredSize, UnknownId
+from tapestry.service.store import Deletions, InUse, Store, StoredSize, TenantStore, UnknownId
 
 
 @dataclass(frozen=True)
@@ -40,15 +40,15 @@ class Collected:
 
 
 def collect(store: Store, kept: Retention, now: datetime, *, dry: bool = False) -> Collected:
-    """Delete what is not to be kept, or if `dry` only find it; what is in use in the meantime stays.
+    """Delete what is not to be kept of any tenant, or if `dry` only find it; what is in use in the meantime stays.
 
     A batch goes as a whole, with its runs. Graphs go by age only, once nothing needs them; the size is that of runs.
     """
-    deletions, found = store.deletions, Collected()
-    sizes = deletions.run_sizes()
+    found, views = Collected(), store.of_all()
+    sizes = {run: size for view in views for run, size in view.deletions.run_sizes().items()}
     left = sum(sizes.values())
     until = None if kept.seconds is None else now - timedelta(seconds=kept.seconds)
-    for kind, each in _by_age(store, sizes):
+    for deletions, kind, each in _by_age(views, sizes):
         is_old = until is not None and each.since < until
         if not is_old and (kept.size_bytes is None or left <= kept.size_bytes):
             continue
@@ -63,19 +63,24 @@ def collect(store: Store, kept: Retention, now: datetime, *, dry: bool = False) 
         found.size_bytes += each.size_bytes
         left -= each.size_bytes
     if until is not None:
-        _collect_graphs(store, until, found, dry=dry)
+        for view in views:
+            _collect_graphs(view, until, found, dry=dry)
     found.left_bytes = left
     return found
 
 
-def _by_age(store: Store, sizes: Mapping[str, int]) -> Iterator[tuple[str, StoredSize]]:
-    """Yield ended batches and runs of no batch, the oldest first."""
-    both = [("batch", each) for each in store.deletions.ended_batches(sizes)]
-    both += [("run", each) for each in store.deletions.ended_runs(sizes)]
-    yield from sorted(both, key=lambda pair: (pair[1].since, pair[1].id))
+def _by_age(
+    views: Sequence[TenantStore], sizes: Mapping[str, int]
+) -> Iterator[tuple[Deletions, str, StoredSize]]:
+    """Yield ended batches and runs of no batch, the oldest first, with what deletes them."""
+    found: list[tuple[Deletions, str, StoredSize]] = []
+    for deletions in (view.deletions for view in views):
+        found += [(deletions, "batch", each) for each in deletions.ended_batches(sizes)]
+        found += [(deletions, "run", each) for each in deletions.ended_runs(sizes)]
+    yield from sorted(found, key=lambda one: (one[2].since, one[2].id))
 
 
-def _collect_graphs(store: Store, until: datetime, found: Collected, *, dry: bool) -> None:
+def _collect_graphs(store: TenantStore, until: datetime, found: Collected, *, dry: bool) -> None:
     """Delete old graphs that nothing needs, until none is left: one that was made from another goes before it."""
     while True:
         unused = [each for each in store.deletions.unused_graphs() if each.since < until]

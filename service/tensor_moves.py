@@ -15,7 +15,7 @@ from tapestry.hardware import Mesh
 from tapestry.hardware.simulator.resharding import SentParts, Sharding, distribute, reshard
 from tapestry.hardware.timing import seconds
 from tapestry.optimizer import Plan
-from tapestry.service.store import Store, StoredPlan, TensorPlace, mesh_of, mesh_to_document
+from tapestry.service.store import StoredPlan, TenantStore, TensorPlace, mesh_of, mesh_to_document
 from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.graph import Block, Graph
 from tapestry.teg.loading import LoadCost, load_of
@@ -112,7 +112,7 @@ def moves_to(
     return tuple(moves)
 
 
-def loading_document(store: Store, plan: StoredPlan) -> dict[str, Any] | None:
+def loading_document(store: TenantStore, plan: StoredPlan) -> dict[str, Any] | None:
     """Return what a stored plan pays once, before its first step: for inputs of which the program states what loading
     takes. None if it states this of none, or of one that a device loads for the others of a plan with stages. It is no
     part of the plan's costs, which are those of every step.

@@ -61,8 +61,8 @@ def create_app(settings: ServiceSettings) -> FastAPI:
     """
     MultiPartParser.spool_max_size = IN_MEMORY_BYTES
     store = Store(settings.database_url)
-    answers = KeptAnswers(Revisions(store.runs.revisions), store.changes.now)
-    context = Context(store, settings, TaskPool(), EventFeed(store), answers)
+    answers = KeptAnswers(Revisions(store.revisions), store.changes.now)
+    context = Context(store, store, settings, TaskPool(), EventFeed(), answers)
     metrics = Metrics(context)
     locks, wrong = Locks(store, settings.api_key), WrongKeys()
     app = FastAPI(

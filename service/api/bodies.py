@@ -17,7 +17,7 @@ from tapestry.service.requests import InvalidRequest, check_request
 from tapestry.service.rewriting import HOW, KINDS
 from tapestry.service.scheduling import HIGHEST, LOWEST, USUAL
 from tapestry.service.settings import Limits
-from tapestry.service.store import Store, TensorRequest, UnknownId
+from tapestry.service.store import TenantStore, TensorRequest, UnknownId
 from tapestry.teg.faults import Fault
 
 Priority = Annotated[
@@ -49,7 +49,7 @@ class RunBody(RequestBody):
 
     @classmethod
     def remaining_faults(
-        cls, body: Any, broken: Collection[str], limits: Limits, store: Store
+        cls, body: Any, broken: Collection[str], limits: Limits, store: TenantStore
     ) -> tuple[Fault, ...]:
         """Return the faults in the meaning of those members that have the right form; `broken` have not.
 
@@ -82,7 +82,7 @@ class RunChangeBody(RequestBody):
     priority: Priority
 
 
-def stored_resources(graph_id: str, store: Store) -> tuple[str, ...]:
+def stored_resources(graph_id: str, store: TenantStore) -> tuple[str, ...]:
     """Return the resources that a stored program prices; none for an unknown one, which is a fault of its own."""
     try:
         return priced_resources(store.graphs.get(graph_id).summary)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -10,15 +10,20 @@ from fastapi import Depends, Request
 from tapestry.service.api.event_feed import EventFeed
 from tapestry.service.api.kept_answers import KeptAnswers
 from tapestry.service.api.task_pool import TaskPool
+from tapestry.service.api.users import user_of
 from tapestry.service.settings import ServiceSettings
-from tapestry.service.store import Store
+from tapestry.service.store import Store, TenantStore
 
 
 @dataclass(frozen=True)
 class Context:
-    """The store, settings, task pool, event feed and kept answers of one application."""
+    """The store, settings, task pool, event feed and kept answers of one application.
 
-    store: Store
+    `store` is what the tenant of a request sees; `all_tenants` is for the operator.
+    """
+
+    all_tenants: Store
+    store: TenantStore
     settings: ServiceSettings
     pool: TaskPool
     event_feed: EventFeed
@@ -29,14 +34,14 @@ class Context:
         self.event_feed.close()
         self.pool.close()
         self.answers.close()
-        self.store.close()
+        self.all_tenants.close()
 
 
 def context_of(request: Request) -> Context:
-    """Return the context of the application that received a request."""
+    """Return the context of the application that received a request, with the store of the request's tenant."""
     context = request.app.state.context
     assert isinstance(context, Context)
-    return context
+    return replace(context, store=context.all_tenants.of(user_of(request.scope).tenant))
 
 
 Parts = Annotated[Context, Depends(context_of)]

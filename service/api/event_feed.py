@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from starlette.concurrency import run_in_threadpool
 
 from tapestry.service.lifecycle import is_ended
-from tapestry.service.store import RunEvent, Store, StoreError, UnknownId
+from tapestry.service.store import RunEvent, StoreError, TenantStore, UnknownId
 
 POLL_S = 0.4
 AT_ONCE = 500
@@ -62,8 +62,7 @@ class _Channel:
 class EventFeed:
     """The events of runs as they are recorded, for any number of viewers."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self) -> None:
         self._channels: dict[str, _Channel] = {}
         self._is_closed = False
 
@@ -78,49 +77,55 @@ class EventFeed:
         for channel in self._channels.values():
             channel.wake()
 
-    async def follow(self, run_id: str, after: int, patience_s: float) -> AsyncGenerator[Sequence[RunEvent]]:
-        """Yield the events after a number, in batches, until the run has ended; an empty batch when nothing came for
-        `patience_s` seconds. A number that the run has not reached is ignored: all events are yielded.
+    async def follow(
+        self, store: TenantStore, run_id: str, after: int, patience_s: float
+    ) -> AsyncGenerator[Sequence[RunEvent]]:
+        """Yield the events of a tenant's run after a number, in batches, until the run has ended; an empty batch when
+        nothing came for `patience_s` seconds. A number that the run has not reached is ignored: all events are yielded.
         """
-        if after and not await run_in_threadpool(self._store.runs.events, run_id, after - 1, 1):
+        if after and not await run_in_threadpool(store.runs.events, run_id, after - 1, 1):
             after = 0
-        async for events in self._stored(run_id, after):
+        async for events in self._stored(store, run_id, after):
             yield events
             after = events[-1].number
             if is_end(events[-1]):
                 return
         try:
-            has_ended = is_ended((await run_in_threadpool(self._store.runs.get, run_id)).status)
+            has_ended = is_ended((await run_in_threadpool(store.runs.get, run_id)).status)
         except UnknownId:  # it was deleted in the meantime
             return
         if has_ended:
-            async for events in self._stored(run_id, after):
+            async for events in self._stored(store, run_id, after):
                 yield events
             return
-        async with aclosing(self._live(run_id, after, patience_s)) as live:
+        async with aclosing(self._live(store, run_id, after, patience_s)) as live:
             async for events in live:
                 yield events
 
-    async def _stored(self, run_id: str, after: int) -> AsyncGenerator[Sequence[RunEvent]]:
+    async def _stored(
+        self, store: TenantStore, run_id: str, after: int
+    ) -> AsyncGenerator[Sequence[RunEvent]]:
         """Yield the events that are in the database already, in batches."""
         while not self._is_closed:
-            events = await run_in_threadpool(self._store.runs.events, run_id, after, AT_ONCE)
+            events = await run_in_threadpool(store.runs.events, run_id, after, AT_ONCE)
             if not events:
                 return
             yield events
             after = events[-1].number
 
-    async def _live(self, run_id: str, after: int, patience_s: float) -> AsyncGenerator[Sequence[RunEvent]]:
+    async def _live(
+        self, store: TenantStore, run_id: str, after: int, patience_s: float
+    ) -> AsyncGenerator[Sequence[RunEvent]]:
         """Yield new events as the run's poller finds them, in batches."""
         channel = self._channels.setdefault(run_id, _Channel(after))
         channel.viewers += 1
         if channel.poller is None:
-            channel.poller = asyncio.create_task(self._poll(run_id, channel))
+            channel.poller = asyncio.create_task(self._poll(store, run_id, channel))
         try:
             while not self._is_closed:
                 news = channel.news
                 if after < channel.base:  # slower than what is kept here
-                    async for events in self._stored(run_id, after):
+                    async for events in self._stored(store, run_id, after):
                         yield events
                         after = events[-1].number
                 events = channel.since(after)
@@ -140,12 +145,12 @@ class EventFeed:
                 channel.poller.cancel()
                 self._channels.pop(run_id, None)
 
-    async def _poll(self, run_id: str, channel: _Channel) -> None:
+    async def _poll(self, store: TenantStore, run_id: str, channel: _Channel) -> None:
         """Poll the database for events of this run until it has ended, or was deleted."""
         quiet = 0
         while not channel.is_over and not self._is_closed:
             try:
-                events = await run_in_threadpool(self._store.runs.events, run_id, channel.newest, AT_ONCE)
+                events = await run_in_threadpool(store.runs.events, run_id, channel.newest, AT_ONCE)
             except StoreError as error:
                 log.warning("events of run %s: %s", run_id, error, extra={"run_id": run_id})
                 events = ()
@@ -153,23 +158,24 @@ class EventFeed:
                 channel.add(events)
             quiet = 0 if events else quiet + 1
             if quiet % POLLS_TO_LOOK == POLLS_TO_LOOK - 1 and not await run_in_threadpool(
-                self._is_there, run_id
+                _is_there, store, run_id
             ):
                 channel.end()
                 return
             await asyncio.sleep(POLL_S)
 
-    def _is_there(self, run_id: str) -> bool:
-        """Return whether a run is there; where the database does not answer, it may be."""
-        try:
-            self._store.runs.get(run_id)
-        except UnknownId:
-            return False
-        except StoreError as error:
-            log.warning("run %s: %s", run_id, error, extra={"run_id": run_id})
-        return True
-
 
 def is_end(event: RunEvent) -> bool:
     """Return whether this event is the last one of its run."""
     return event.kind == "status" and is_ended(event.data["status"])
+
+
+def _is_there(store: TenantStore, run_id: str) -> bool:
+    """Return whether a run is there; where the database does not answer, it may be."""
+    try:
+        store.runs.get(run_id)
+    except UnknownId:
+        return False
+    except StoreError as error:
+        log.warning("run %s: %s", run_id, error, extra={"run_id": run_id})
+    return True

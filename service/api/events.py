@@ -82,7 +82,7 @@ def _is_complete(parts: Context, run_id: str, after: int) -> bool:
 
 async def _stream(parts: Context, run_id: str, after: int) -> AsyncIterator[bytes]:
     yield f"retry: {RETRY_MS}\n\n".encode()
-    async with aclosing(parts.event_feed.follow(run_id, after, HEARTBEAT_S)) as portions:
+    async with aclosing(parts.event_feed.follow(parts.store, run_id, after, HEARTBEAT_S)) as portions:
         async for events in portions:
             yield b"".join(map(_text, events)) or b": still there\n\n"
 

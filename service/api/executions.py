@@ -111,7 +111,7 @@ def _submit(
             raise Problem(422, "invalid", fault.detail, (fault,))
         graph_id = parts.store.runs.request(plan.run_id).graph_id
         settings = parts.settings
-        arguments = (settings.database_url, graph_id, uploads, request, settings.limits.tensor_bytes)
+        arguments = (parts.store.address, graph_id, uploads, request, settings.limits.tensor_bytes)
         checked = parts.pool.do(check_values, *arguments)
     if checked.faults:
         raise invalid(checked.faults)

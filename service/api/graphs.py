@@ -209,7 +209,7 @@ def _saved(
     `more` are the arguments of the task beside file, store and limit.
     """
     blocks = parts.settings.limits.graph_blocks
-    saved = parts.pool.do(task, str(path), parts.settings.database_url, blocks, *more)
+    saved = parts.pool.do(task, str(path), parts.store.address, blocks, *more)
     if not saved.faults:
         parts.store.graphs.save_upload(key, saved.id, datetime.now(UTC))
     return saved

@@ -43,14 +43,14 @@ async def healthz() -> Response:
 @router.get("/readyz", response_model=ReadyAnswer, responses=problems())
 def readyz(parts: Parts) -> Response:
     """Check that the database answers and takes writes; `workers` is the number of live workers (none: runs wait)."""
-    parts.store.ping()
+    parts.all_tenants.ping()
     try:
-        parts.store.check_writes()
+        parts.all_tenants.check_writes()
     except StoreError as error:
         log.error("not ready: %s", error)
         message = "the database answers, but takes no writes: its disk is full, or another process holds it"
         raise Problem(503, "read_only", message, headers={"Retry-After": str(RETRY_AFTER_S)}) from error
-    workers = parts.store.workers.alive(ALIVE_S)
+    workers = parts.all_tenants.workers.alive(ALIVE_S)
     return answer({"status": "ok", "workers": len(workers), "clock_skew_s": _skew_s(workers)})
 
 
@@ -115,8 +115,8 @@ class _StoreCollector:
         viewers.add_metric((), self._context.event_feed.viewers)
         yield viewers
         try:
-            counts = self._context.store.jobs.counts()
-            alive = self._context.store.workers.alive(ALIVE_S)
+            counts = self._context.all_tenants.jobs.counts()
+            alive = self._context.all_tenants.workers.alive(ALIVE_S)
         except StoreError:
             return
         for kind in ("runs", "executions"):

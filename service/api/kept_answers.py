@@ -19,11 +19,13 @@ from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tapestry.service.api.answers import REVALIDATE, encoded, is_known, tag_of
+from tapestry.service.api.users import user_of
 from tapestry.service.store import StoreError
 
 KEPT_BYTES = 32 * 2**20
 RUN, FRONTIER = "run", "frontier"
-Key = tuple[str, str]
+Subject = tuple[str, str]  # the tenant whose run it is, and the run's id
+Key = tuple[str, str, str]
 Build = Callable[[str], Mapping[str, Any]]  # from the id of a run to a document with its status
 
 
@@ -47,20 +49,20 @@ class Revisions:
     Every request is answered by a query that began after it.
     """
 
-    def __init__(self, read: Callable[[Collection[str]], Mapping[str, int]]) -> None:
+    def __init__(self, read: Callable[[Collection[Subject]], Mapping[Subject, int]]) -> None:
         self._read = read
-        self._waiting: dict[str, list[asyncio.Future[int | None]]] = {}
+        self._waiting: dict[Subject, list[asyncio.Future[int | None]]] = {}
         self._task: asyncio.Task[None] | None = None
         self._thread = ThreadPoolExecutor(1, "revisions")
 
-    async def of(self, run_id: str) -> int | None:
-        """Return the revision of a run; None if there is no such run.
+    async def of(self, subject: Subject) -> int | None:
+        """Return the revision of a run; None if its tenant has no such run.
 
         Raises:
             StoreError: the database does not answer.
         """
         future: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(run_id, []).append(future)
+        self._waiting.setdefault(subject, []).append(future)
         if self._task is None:
             self._task = asyncio.create_task(self._answer())
         return await future
@@ -74,7 +76,7 @@ class Revisions:
         try:
             while self._waiting:
                 waiting, self._waiting = self._waiting, {}
-                pending = [(run_id, future) for run_id, futures in waiting.items() for future in futures]
+                pending = [(subject, future) for subject, futures in waiting.items() for future in futures]
                 try:
                     found = await loop.run_in_executor(self._thread, self._read, tuple(waiting))
                 except StoreError as error:
@@ -82,9 +84,9 @@ class Revisions:
                         if not future.done():  # whoever waited may be gone
                             future.set_exception(error)
                 else:
-                    for run_id, future in pending:
+                    for subject, future in pending:
                         if not future.done():
-                            future.set_result(found.get(run_id))
+                            future.set_result(found.get(subject))
         finally:
             self._task = None
 
@@ -101,15 +103,15 @@ class KeptAnswers:
         self._size = 0
         self._building: dict[tuple[Key, int], asyncio.Task[KeptAnswer]] = {}
 
-    async def find(self, kind: str, run_id: str) -> KeptAnswer | None:
+    async def find(self, kind: str, subject: Subject) -> KeptAnswer | None:
         """Return the kept answer of a kind about a run if it shows what is so now; None if it must be made."""
-        key = (kind, run_id)
+        key = (kind, *subject)
         known = self._answers.get(key)
         if known is None:
             return None
         changes = self._changes()
         if changes is None or self._valid.get(key) != changes:
-            revision = await self._revisions.of(run_id)
+            revision = await self._revisions.of(subject)
             known = self._answers.get(key)
             if known is None or known.revision != revision:
                 return None
@@ -118,7 +120,7 @@ class KeptAnswers:
         self._answers.move_to_end(key)
         return known
 
-    async def get(self, kind: str, run_id: str, build: Build) -> KeptAnswer:
+    async def get(self, kind: str, subject: Subject, build: Build) -> KeptAnswer:
         """Return the answer of a kind about a run: the kept one, or what `build` makes, once for all who wait for it.
 
         What shows a run that waits is not kept: when it will begin depends on other runs.
@@ -126,18 +128,18 @@ class KeptAnswers:
         Raises:
             StoreError: the database does not answer, or there is no such run (as `build` reports it).
         """
-        key = (kind, run_id)
-        revision = await self._revisions.of(run_id)
+        key = (kind, *subject)
+        revision = await self._revisions.of(subject)
         known = self._answers.get(key)
         if known is not None and known.revision == revision:
             return known
         if revision is None:
             self._drop(key)
-            return await run_in_threadpool(_built, build, run_id, -1)
+            return await run_in_threadpool(_built, build, subject[1], -1)
         # Read before the document: what changes in between is in the document, and the next reader makes it again.
         task = self._building.get((key, revision))
         if task is None:
-            task = asyncio.create_task(run_in_threadpool(_built, build, run_id, revision))
+            task = asyncio.create_task(run_in_threadpool(_built, build, subject[1], revision))
             self._building[key, revision] = task
             task.add_done_callback(lambda done: self._keep(key, revision, done))
         return await asyncio.shield(task)
@@ -196,7 +198,7 @@ class ServeKept:
         is_plain = scope["type"] == "http" and scope["method"] == "GET" and not scope["query_string"]
         place = PATH.fullmatch(scope["path"]) if is_plain else None
         kind = FRONTIER if place is not None and place[2] else RUN
-        found = None if place is None else await self._find(kind, place[1])
+        found = None if place is None else await self._find(kind, (user_of(scope).tenant, place[1]))
         if place is None or found is None:
             await self._app(scope, receive, send)
             return
@@ -210,8 +212,8 @@ class ServeKept:
         await send({"type": "http.response.start", "status": 200, "headers": found.headers() + described})
         await send({"type": "http.response.body", "body": found.content})
 
-    async def _find(self, kind: str, run_id: str) -> KeptAnswer | None:
+    async def _find(self, kind: str, subject: Subject) -> KeptAnswer | None:
         try:
-            return await self._answers.find(kind, run_id)
+            return await self._answers.find(kind, subject)
         except StoreError:  # the endpoint reports it
             return None

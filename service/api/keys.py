@@ -23,6 +23,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tapestry.service.api.problems import RETRY_AFTER_S, respond
+from tapestry.service.api.users import OPERATOR, is_operator, note_user
 from tapestry.service.store import ApiKey, KeyScope, Store, StoreError
 
 COOKIE = "tapestry_key"
@@ -30,6 +31,7 @@ OPEN = ("/healthz", "/readyz", "/login")
 OPEN_FOLDERS = ("/static/",)
 READING = ("GET", "HEAD", "OPTIONS")
 PURE = ("/v1/layouts/",)  # what is posted here is answered, and leaves nothing
+OPERATION = ("/metrics",)  # figures of all tenants together, for the operator only
 KNOWN_S = 2.0  # for so long a key that was right, and whether there are keys, is not looked up again
 MOST_KNOWN = 1000
 # Wrong keys of one address in so many seconds that are answered at once, the longest pause then, and how many wait.
@@ -92,7 +94,7 @@ class Locks:
 
     def _own(self) -> ApiKey:
         """Return the key of the settings as one that may do everything."""
-        return ApiKey("", "settings", "admin", datetime.fromtimestamp(0, UTC), None, None)
+        return OPERATOR
 
     def _mark(self) -> str:
         """Return what stands for the key of the settings in sessions; another key has another one."""
@@ -169,6 +171,9 @@ class KeyRequired:
         elif token is not None:
             key = await run_in_threadpool(self._locks.of_session, token)
         if key is not None:
+            note_user(scope, key)
+            if scope["path"] in OPERATION:
+                return None if is_operator(key) else _not_operator(key)
             needed = _needed(scope["method"], scope["path"])
             return None if key.allows(needed) else _insufficient(key, needed)
         if given is not None and not await self._wrong.pause(address_of(scope)):
@@ -203,6 +208,13 @@ def _needed(method: str, path: str) -> KeyScope:
 
 def _insufficient(key: ApiKey, needed: KeyScope) -> Response:
     message = f"the key {key.name!r} has the scope {key.scope!r}; this needs {needed!r}"
+    return respond(403, "insufficient_scope", message)
+
+
+def _not_operator(key: ApiKey) -> Response:
+    message = (
+        f"the key {key.name!r} is not the operator's: this needs the scope 'admin' and the default tenant"
+    )
     return respond(403, "insufficient_scope", message)
 
 

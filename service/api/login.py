@@ -49,7 +49,7 @@ def login_router(locks: Locks, wrong: WrongKeys) -> APIRouter:
         """End the session, and delete the cookie: who kept a copy has nothing."""
         token = token_of(request.headers)
         if token is not None:
-            parts.store.keys.end_session(token)
+            parts.all_tenants.keys.end_session(token)
         answer = RedirectResponse("/login", 303)
         answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
         return answer

@@ -84,7 +84,7 @@ def _streamed(
     tag = tag_of(repr(content).encode(), "gzip" if is_gzip else "plain")
     if (kept := not_modified(request, tag)) is not None:
         return kept
-    stream: TaskStream[Any] = parts.pool.stream(task, *subject, parts.settings.database_url, is_gzip)
+    stream: TaskStream[Any] = parts.pool.stream(task, *subject, parts.store.address, is_gzip)
     first = next(stream)
     if isinstance(first, tasks.Refused):
         next(stream, None)  # it has ended by itself, and its process is not lost
@@ -124,7 +124,7 @@ def _csv(_: Request, plan: StoredPlan, __: Context, ___: GraphPart) -> Response:
 
 
 def _dot(_: Request, plan: StoredPlan, parts: Context, __: GraphPart) -> Response:
-    drawing = parts.pool.do(tasks.draw, plan.key, parts.settings.database_url)
+    drawing = parts.pool.do(tasks.draw, plan.key, parts.store.address)
     return _file(drawing, "text/vnd.graphviz", f"{plan.public_id}.dot")
 
 
@@ -156,7 +156,7 @@ def into_program(plan: StoredPlan, parts: Context, form: TableForm, program: Upl
 def _written(
     plan: StoredPlan, parts: Context, form: TableForm, path: str | None = None
 ) -> tasks.WrittenTable:
-    written = parts.pool.do(tasks.write_table, plan.public_id, form.name, parts.settings.database_url, path)
+    written = parts.pool.do(tasks.write_table, plan.public_id, form.name, parts.store.address, path)
     if written.refusal:
         raise Problem(422, "not_expressible", written.refusal)
     return written
@@ -168,9 +168,7 @@ def _file(content: str, media_type: str, name: str) -> Response:
 
 
 def _program(library: str, plan: StoredPlan, parts: Context) -> Response:
-    text, refusal = parts.pool.do(
-        tasks.write_program, plan.key, plan.run_id, library, parts.settings.database_url
-    )
+    text, refusal = parts.pool.do(tasks.write_program, plan.key, plan.run_id, library, parts.store.address)
     if refusal:
         raise Problem(422, "not_expressible", refusal)
     return _file(text, "text/x-python", f"{plan.public_id}.py")

@@ -190,7 +190,7 @@ def _explained(plan: StoredPlan, parts: Context) -> bytes:
     """Return the explanation of a plan: computed in the task pool the first time, stored from then on."""
     content = parts.store.plans.artifact(plan.key, tasks.EXPLANATION)
     if content is None:
-        refusal = parts.pool.do(tasks.render_explanation, plan.public_id, parts.settings.database_url)
+        refusal = parts.pool.do(tasks.render_explanation, plan.public_id, parts.store.address)
         content = parts.store.plans.artifact(plan.key, tasks.EXPLANATION)
         if content is None:
             raise Problem(422, "stale_history", refusal)

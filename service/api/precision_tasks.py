@@ -11,6 +11,7 @@ from tapestry.rewrites.storage_precision import StoragePrecisionError, stored_in
 from tapestry.service.api.tasks import store_at
 from tapestry.service.graphs import summarize
 from tapestry.service.storage import storage_document
+from tapestry.service.store import StoreAddress
 from tapestry.teg.faults import Fault
 
 
@@ -26,10 +27,10 @@ class PrecisionResult:
 
 
 def store_in_precision(
-    graph_id: str, dtype: str, url: str, most_blocks: int, compares: bool = True
+    graph_id: str, dtype: str, address: StoreAddress, most_blocks: int, compares: bool = True
 ) -> PrecisionResult:
     """Store a program in another precision, and compare the two."""
-    store = store_at(url)
+    store = store_at(address)
     given = store.graphs.load(graph_id)
     try:
         graph = stored_in(given, dtype)

@@ -62,8 +62,8 @@ def store_in_precision(
     its own, to be searched like any other; the original program is unchanged.
     """
     parts.store.graphs.get(graph_id)
-    url, most = parts.settings.database_url, parts.settings.limits.graph_blocks
-    made = parts.pool.do(precision_tasks.store_in_precision, graph_id, dtype, url, most)
+    address, most = parts.store.address, parts.settings.limits.graph_blocks
+    made = parts.pool.do(precision_tasks.store_in_precision, graph_id, dtype, address, most)
     if made.faults:
         status, code = (413, "too_large") if made.is_too_large else (422, "invalid")
         raise Problem(status, code, made.faults[0].detail, made.faults)
@@ -81,8 +81,8 @@ def graph_in_precision(graph_id: str, dtype: str, parts: Context) -> str:
     key = upload_key(parts, [], precision_tasks.store_in_precision.__name__, graph_id, dtype)
     if (known := parts.store.graphs.uploaded(key)) is not None:
         return known
-    url, most = parts.settings.database_url, parts.settings.limits.graph_blocks
-    made = parts.pool.do(precision_tasks.store_in_precision, graph_id, dtype, url, most, False)
+    address, most = parts.store.address, parts.settings.limits.graph_blocks
+    made = parts.pool.do(precision_tasks.store_in_precision, graph_id, dtype, address, most, False)
     if made.faults:
         raise InvalidRequest([Fault("/dtype", fault.detail) for fault in made.faults])
     parts.store.graphs.save_upload(key, made.id, datetime.now(UTC))

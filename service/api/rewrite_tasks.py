@@ -12,7 +12,7 @@ from tapestry.service.api.tasks import store_at
 from tapestry.service.graphs import summarize
 from tapestry.service.requests import InvalidRequest
 from tapestry.service.rewriting import RewriteRequest, listing, rewritten, stage_documents
-from tapestry.service.store import Rewriting
+from tapestry.service.store import Rewriting, StoreAddress
 from tapestry.teg.faults import Fault
 from tapestry.teg.flops import graph_flops
 from tapestry.teg.graph import Graph
@@ -31,20 +31,20 @@ class RewriteResult:
 
 
 def list_moves(
-    graph_id: str, request: RewriteRequest, first: int, limit: int, url: str
+    graph_id: str, request: RewriteRequest, first: int, limit: int, address: StoreAddress
 ) -> tuple[dict[str, Any], tuple[Fault, ...]]:
     """Return a page of the candidate moves of a program, or the reasons why there is none."""
     try:
-        return listing(store_at(url).graphs.load(graph_id), request, first, limit), ()
+        return listing(store_at(address).graphs.load(graph_id), request, first, limit), ()
     except InvalidRequest as error:
         return {}, error.faults
 
 
 def rewrite(
-    graph_id: str, request: RewriteRequest, name: str | None, url: str, most_blocks: int
+    graph_id: str, request: RewriteRequest, name: str | None, address: StoreAddress, most_blocks: int
 ) -> RewriteResult:
     """Rewrite a program and store the result with its derivation."""
-    store = store_at(url)
+    store = store_at(address)
     given = store.graphs.load(graph_id)
     try:
         done = rewritten(given, request)

@@ -64,8 +64,8 @@ def list_moves(
     """
     summary = parts.store.graphs.get(graph_id)
     wanted = RewriteRequest(_names("rules", rules), _names("families", families), kind)
-    url = parts.settings.database_url
-    reported, faults = parts.pool.do(rewrite_tasks.list_moves, graph_id, wanted, after, limit, url)
+    address = parts.store.address
+    reported, faults = parts.pool.do(rewrite_tasks.list_moves, graph_id, wanted, after, limit, address)
     _refuse([replace(f, pointer=f"#query{f.pointer}") for f in faults])
     end = after + len(reported["moves"])
     following = end if end < reported["total"] else None
@@ -90,8 +90,8 @@ def rewrite_graph(graph_id: GraphId, body: RewriteBody, parts: Parts) -> Respons
     wanted = RewriteRequest(
         body.rules, body.families, body.kind, body.mode, body.pipeline, moves, body.prepare
     )
-    url, most = parts.settings.database_url, parts.settings.limits.graph_blocks
-    made = parts.pool.do(rewrite_tasks.rewrite, graph_id, wanted, body.name, url, most)
+    address, most = parts.store.address, parts.settings.limits.graph_blocks
+    made = parts.pool.do(rewrite_tasks.rewrite, graph_id, wanted, body.name, address, most)
     if made.is_too_large:
         raise Problem(413, "too_large", made.faults[0].detail, made.faults)
     _refuse(made.faults)

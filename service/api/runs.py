@@ -122,7 +122,7 @@ def list_runs(
 @router.get("/{run_id}", response_model=RunDetailAnswer, responses=KEPT | problems(404))
 async def get_run(run_id: RunId, request: Request, parts: Parts) -> Response:
     """Show a run: its status, history, rule statistics, refused rules, proven bounds and environment."""
-    found = await parts.answers.get(RUN, run_id, lambda run_id: _detail(parts, run_id))
+    found = await parts.answers.get(RUN, (parts.store.tenant, run_id), lambda run_id: _detail(parts, run_id))
     return tagged(request, found.content, found.tag)
 
 
@@ -139,7 +139,9 @@ def get_run_mesh(run_id: RunId, request: Request, parts: Parts) -> Response:
 @router.get("/{run_id}/frontier", response_model=FrontierAnswer, responses=KEPT | problems(404))
 async def get_frontier(run_id: RunId, request: Request, parts: Parts) -> Response:
     """Show the plans that a run has found, at any time; a plan is replaced only by one no worse in anything."""
-    found = await parts.answers.get(FRONTIER, run_id, lambda run_id: _frontier(parts, run_id))
+    found = await parts.answers.get(
+        FRONTIER, (parts.store.tenant, run_id), lambda run_id: _frontier(parts, run_id)
+    )
     return tagged(request, found.content, found.tag)
 
 
@@ -276,7 +278,7 @@ def checked_request(body: RunBody, parts: Context) -> RunRequest:
             options.stages,
             options.data_parallel,
             dict(request.mesh),
-            parts.settings.database_url,
+            parts.store.address,
         )
     if faults:
         raise InvalidRequest(faults)

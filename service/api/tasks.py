@@ -33,7 +33,7 @@ from tapestry.service.layouts import draw as diagram_of
 from tapestry.service.plan_graphs import ExplicitRefusal, explicit_portions, rewritten_portions
 from tapestry.service.plan_programs import ProgramRefusal, plan_program
 from tapestry.service.plan_tables import FORMS, TableRefusal, stored_table
-from tapestry.service.store import Store, mesh_of
+from tapestry.service.store import Store, StoreAddress, TenantStore, mesh_of
 from tapestry.teg.document import DocumentError
 from tapestry.teg.drawing import to_dot
 from tapestry.teg.faults import Fault, escape, near_names
@@ -67,20 +67,24 @@ class SaveResult:
     is_too_large: bool = False
 
 
+def store_at(address: StoreAddress) -> TenantStore:
+    """Return the store as a tenant sees it; the database is opened once per process."""
+    return _opened(address.url).of(address.tenant)
+
+
 @lru_cache(maxsize=2)
-def store_at(url: str) -> Store:
-    """Return the store, opened once per process."""
+def _opened(url: str) -> Store:
     return Store(url)
 
 
-def save_document(path: str, url: str, blocks: int, size: int) -> SaveResult:
+def save_document(path: str, address: StoreAddress, blocks: int, size: int) -> SaveResult:
     """Store the program of a TEG document in a private file."""
-    return _save(lambda: _document(Path(path), size), url, blocks, "")
+    return _save(lambda: _document(Path(path), size), address, blocks, "")
 
 
 def save_file(
     path: str,
-    url: str,
+    address: StoreAddress,
     blocks: int,
     dims: Mapping[str, int],
     name: str,
@@ -93,7 +97,7 @@ def save_file(
     have `most_bytes`.
     """
     place = None if folder is None else Path(folder)
-    return _save(lambda: _program(Path(path), dims, name, place, most_bytes), url, blocks, "/file")
+    return _save(lambda: _program(Path(path), dims, name, place, most_bytes), address, blocks, "/file")
 
 
 def _program(file: Path, dims: Mapping[str, int], name: str, folder: Path | None, most_bytes: int) -> Graph:
@@ -125,7 +129,7 @@ def _document(path: Path, size: int) -> Graph:
     return from_json(path.read_bytes(), max_bytes=size)
 
 
-def _save(read: Callable[[], Graph], url: str, most: int, where: str) -> SaveResult:
+def _save(read: Callable[[], Graph], address: StoreAddress, most: int, where: str) -> SaveResult:
     """Store a program. Input from outside may break its reader in any way: each failure is a fault of the input."""
     try:
         graph = read()
@@ -155,7 +159,7 @@ def _save(read: Callable[[], Graph], url: str, most: int, where: str) -> SaveRes
     except Exception as error:
         message = f"its reader broke on it ({type(error).__name__}: {str(error)[:200]}); is the file whole?"
         return SaveResult(faults=(Fault(where, " ".join(message.split())),))
-    saved = store_at(url).graphs.save(graph, datetime.now(UTC), summary)
+    saved = store_at(address).graphs.save(graph, datetime.now(UTC), summary)
     return SaveResult(saved.id, saved.is_new)
 
 
@@ -186,14 +190,14 @@ def faults_of_program(
     stages: int | None,
     data_parallel: int | None,
     mesh: Mapping[str, Any],
-    url: str,
+    address: StoreAddress,
 ) -> tuple[Fault, ...]:
     """Find what a run asks of a program that it cannot do.
 
     Those are pins that name no site of it, or that no strategy on this mesh leads to, and numbers of micro-batches, of
     stages and of parts of its batch in which it cannot run.
     """
-    graph = canonicalize(store_at(url).graphs.load(graph_id))
+    graph = canonicalize(store_at(address).graphs.load(graph_id))
     if micro_batches is not None and (reason := rounds_fault(graph, micro_batches)):
         return (Fault("/micro_batches", reason),)
     if stages is not None:
@@ -229,10 +233,10 @@ class Refused:
 
 
 def stream_explicit(
-    key: int, run_id: str, part: GraphPart, limit: ExplicitSize, url: str, is_gzip: bool
+    key: int, run_id: str, part: GraphPart, limit: ExplicitSize, address: StoreAddress, is_gzip: bool
 ) -> Iterator[Refused | bytes]:
     """Yield the explicit graph of a plan in portions, or the reason why it is not written."""
-    store = store_at(url)
+    store = store_at(address)
     mesh = mesh_of(store.runs.request(run_id).mesh)
     try:
         portions = explicit_portions(store.plans.load(key), mesh, part, limit)
@@ -243,9 +247,9 @@ def stream_explicit(
     yield from _encoded(portions, is_gzip)
 
 
-def stream_rewritten(key: int, url: str, is_gzip: bool) -> Iterator[bytes]:
+def stream_rewritten(key: int, address: StoreAddress, is_gzip: bool) -> Iterator[bytes]:
     """Yield the document of the graph that a plan shards, in portions."""
-    yield from _encoded(rewritten_portions(store_at(url).plans.load(key)), is_gzip)
+    yield from _encoded(rewritten_portions(store_at(address).plans.load(key)), is_gzip)
 
 
 def _encoded(portions: Iterable[str], is_gzip: bool) -> Iterable[bytes]:
@@ -262,9 +266,9 @@ def gzipped(portions: Iterable[bytes]) -> Iterator[bytes]:
     yield packer.flush()
 
 
-def render_explanation(plan_id: str, url: str) -> str:
+def render_explanation(plan_id: str, address: StoreAddress) -> str:
     """Cost a plan's history step by step and store that; return the reason if it cannot be replayed."""
-    store = store_at(url)
+    store = store_at(address)
     plan = store.plans.get(plan_id)
     request = store.runs.request(plan.run_id)
     graph, moves = canonicalize(store.graphs.load(request.graph_id)), moves_of(plan.moves)
@@ -289,9 +293,9 @@ def render_explanation(plan_id: str, url: str) -> str:
     return ""
 
 
-def draw(key: int, url: str) -> str:
+def draw(key: int, address: StoreAddress) -> str:
     """Convert a plan's rewritten graph to the DOT language."""
-    return to_dot(store_at(url).plans.load(key).graph, DOT_BLOCKS)
+    return to_dot(store_at(address).plans.load(key).graph, DOT_BLOCKS)
 
 
 class WrittenTable(NamedTuple):
@@ -302,12 +306,12 @@ class WrittenTable(NamedTuple):
     fault: str = ""
 
 
-def write_table(plan_id: str, form: str, url: str, path: str | None = None) -> WrittenTable:
+def write_table(plan_id: str, form: str, address: StoreAddress, path: str | None = None) -> WrittenTable:
     """Write a plan's table of shardings, or into the program of a private file, if that is its own.
 
     The program is input from outside, which may break its reader in any way.
     """
-    store = store_at(url)
+    store = store_at(address)
     try:
         table = stored_table(store, store.plans.get(plan_id))
     except TableRefusal as error:
@@ -324,9 +328,9 @@ def write_table(plan_id: str, form: str, url: str, path: str | None = None) -> W
         return WrittenTable(fault=f"its reader broke on it ({reason})")
 
 
-def write_program(key: int, run_id: str, library: str, url: str) -> tuple[str, str]:
+def write_program(key: int, run_id: str, library: str, address: StoreAddress) -> tuple[str, str]:
     """Write a plan as a module of a library; return it, or the reason why there is none."""
-    store = store_at(url)
+    store = store_at(address)
     try:
         mesh = mesh_of(store.runs.request(run_id).mesh)
         return plan_program(store.plans.load(key), mesh, library), ""

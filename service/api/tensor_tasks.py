@@ -12,7 +12,7 @@ import numpy as np
 
 from tapestry.optimizer import canonicalize
 from tapestry.service.api.tasks import store_at
-from tapestry.service.store import Store, TensorRequest, TensorValue
+from tapestry.service.store import StoreAddress, TenantStore, TensorRequest, TensorValue
 from tapestry.service.tensor_names import name_fault
 from tapestry.teg.dtypes import NAMES
 from tapestry.teg.faults import Fault, escape, no_such
@@ -32,13 +32,13 @@ class CheckedValues:
 
 
 def check_values(
-    url: str, graph_id: str, uploads: Mapping[str, str], request: TensorRequest, most_bytes: int
+    address: StoreAddress, graph_id: str, uploads: Mapping[str, str], request: TensorRequest, most_bytes: int
 ) -> CheckedValues:
     """Check the values that an execution is asked to use and to keep; `uploads` are files by field of the form.
 
     Without uploads and stored tensors inputs are seeded, and nothing is missing.
     """
-    store = store_at(url)
+    store = store_at(address)
     graph = canonicalize(store.graphs.load(graph_id))
     arrays, fields, faults = _uploaded(uploads, most_bytes)
     known = {source.site: graph.tensors[source.outputs[0]].dtype for source in graph.sources}
@@ -69,7 +69,9 @@ def check_values(
     return CheckedValues({} if faults else given, tuple(unread_names(graph, arrays).values()), tuple(faults))
 
 
-def put_tensor(url: str, path: str, name: str, most_bytes: int, load: LoadCost) -> tuple[Fault, ...]:
+def put_tensor(
+    address: StoreAddress, path: str, name: str, most_bytes: int, load: LoadCost
+) -> tuple[Fault, ...]:
     """Store the one tensor in a private file under a name, with the cost of loading it; return the faults for which it
     was refused.
     """
@@ -85,7 +87,7 @@ def put_tensor(url: str, path: str, name: str, most_bytes: int, load: LoadCost) 
         size = array.dtype.itemsize
         return (Fault("", f"its elements are plain bytes ({size} each) without a type; send .safetensors"),)
     cost = None if load == LoadCost() else load
-    store_at(url).tensors.put({name: TensorValue.of(array)}, datetime.now(UTC), load=cost)
+    store_at(address).tensors.put({name: TensorValue.of(array)}, datetime.now(UTC), load=cost)
     return ()
 
 
@@ -122,7 +124,7 @@ def _read(file: Path, shown: str, most_bytes: int) -> dict[str, np.ndarray]:
         named.rename(file)
 
 
-def _type(store: Store, name: str) -> TensorType | None:
+def _type(store: TenantStore, name: str) -> TensorType | None:
     """Return the type of a stored tensor; None if there is none of that name."""
     found = next((tensor for tensor in store.tensors.all() if tensor.name == name), None)
     return None if found is None else TensorType(found.shape, found.dtype)

@@ -114,8 +114,8 @@ async def put_named_tensor(
     else:
         with private_file() as path:
             await receive_body(request, path)
-            url, most = parts.settings.database_url, parts.settings.limits.tensor_bytes
-            faults = await run_in_threadpool(parts.pool.do, put_tensor, url, str(path), name, most, load)
+            address, most = parts.store.address, parts.settings.limits.tensor_bytes
+            faults = await run_in_threadpool(parts.pool.do, put_tensor, address, str(path), name, most, load)
         if faults:
             raise invalid(faults)
     return answer(tensor_document(await run_in_threadpool(parts.store.tensors.get, name)))

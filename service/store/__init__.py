@@ -2,6 +2,7 @@
 
 from tapestry.service.store.codec import mesh_of, mesh_to_document
 from tapestry.service.store.database import StoreError
+from tapestry.service.store.deletion import Deletions
 from tapestry.service.store.keys import SCOPES, ApiKey
 from tapestry.service.store.keys import Scope as KeyScope
 from tapestry.service.store.records import (
@@ -40,16 +41,19 @@ from tapestry.service.store.sessions import (
     UnknownId,
     Unreadable,
 )
-from tapestry.service.store.store import Store
+from tapestry.service.store.store import Store, StoreAddress, TenantStore
+from tapestry.service.store.tenancy import DEFAULT as DEFAULT_TENANT
 from tapestry.service.store.tensor_values import NamedTensor, TensorPlace, TensorRequest, TensorValue
 
 __all__ = [
+    "DEFAULT_TENANT",
     "SCOPES",
     "AlreadyEnded",
     "AnsweredEpoch",
     "ApiKey",
     "ComputedTensors",
     "Cursor",
+    "Deletions",
     "FinishedRun",
     "Idempotency",
     "InUse",
@@ -70,6 +74,7 @@ __all__ = [
     "SavedGraph",
     "SharedEpoch",
     "Store",
+    "StoreAddress",
     "StoreError",
     "StoredBatch",
     "StoredBatchEntry",
@@ -79,6 +84,7 @@ __all__ = [
     "StoredRun",
     "StoredSize",
     "Submitted",
+    "TenantStore",
     "TensorPlace",
     "TensorRequest",
     "TensorValue",

@@ -22,6 +22,7 @@ from tapestry.rewrites import Move, RuleError, StaleMove, is_structural, replay_
 from tapestry.service.store.database import StoreError
 from tapestry.service.store.records import RunSummary, StoredPlan
 from tapestry.service.store.sessions import Unreadable
+from tapestry.service.store.tenancy import DEFAULT
 from tapestry.teg.document import dumps, loads
 from tapestry.teg.family import family_of
 from tapestry.teg.graph import Graph
@@ -34,14 +35,16 @@ LARGEST_DATA_BYTES = 256 * 2**20
 LACKING = "`tapestry plugins` lists the plug-ins that are there, the run's versions those that took part"
 
 
-def graph_values(graph: Graph) -> dict[str, Any]:
+def graph_values(graph: Graph, tenant: str = DEFAULT) -> dict[str, Any]:
     """Compute the columns of a graph's row that follow from the graph; the id is a hash of its whole content.
 
-    Data beyond 256 MiB is left out of the document; the id still distinguishes such graphs.
+    That is salted with the tenant, so that ids tell nothing of what others have. Data beyond 256 MiB is left out
+    of the document; the id still distinguishes such graphs.
     """
     lacks_values = sum(array.nbytes for array in graph.data.values()) > LARGEST_DATA_BYTES
     document = dumps(replace(graph, data={}) if lacks_values else graph).encode()
-    digest = hashlib.sha256(graph.structural_hash.encode() + hashlib.sha256(document).digest())
+    salt = "" if tenant == DEFAULT else f"{tenant}\0"
+    digest = hashlib.sha256(f"{salt}{graph.structural_hash}".encode() + hashlib.sha256(document).digest())
     return {
         "id": digest.hexdigest()[:32],
         "name": graph.name,

@@ -37,7 +37,7 @@ class Graphs:
         self, graph: Graph, created_at: datetime, summary: Mapping[str, Any] | None = None
     ) -> SavedGraph:
         """Store a graph, with the summary of its import."""
-        values = graph_values(graph)
+        values = graph_values(graph, self._database.tenant)
         with self._database.writing() as connection:
             return put_graph(connection, values, created_at, summary)
 
@@ -45,7 +45,7 @@ class Graphs:
         self, graph: Graph, made: Rewriting, summary: Mapping[str, Any] | None = None
     ) -> SavedGraph:
         """Store a graph that was derived from another; an existing derivation is kept."""
-        values = graph_values(graph)
+        values = graph_values(graph, self._database.tenant)
         with self._database.writing() as connection:
             saved = put_graph(connection, values, made.created_at, summary)
             if saved.id != made.source_id:

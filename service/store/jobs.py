@@ -45,7 +45,7 @@ LONGEST_LOOK_S = 5.0  # between two looks at leases: so much of the time counts 
 
 
 class Jobs:
-    """The queue and the leases, and all that workers write about their jobs."""
+    """The queue and the leases of all tenants, and all that workers write about their jobs."""
 
     def __init__(self, database: Database, clock: Callable[[], float]) -> None:
         self._database = database
@@ -65,7 +65,9 @@ class Jobs:
             if row is None:
                 return None
             attempts = row.attempts_without_progress + 1
-            job = Job(row.kind, row.subject, owner, row.attempt + 1, attempts, row.cancel_requested)
+            job = Job(
+                row.kind, row.subject, owner, row.attempt + 1, attempts, row.cancel_requested, row.tenant
+            )
             taken = {
                 "owner": owner,
                 "attempt": job.attempt,
@@ -286,11 +288,11 @@ class Jobs:
 
     @contextmanager
     def _fenced(self, job: Job, lease_s: float, is_progress: bool = False) -> Iterator[Connection]:
-        """Run a transaction in which this worker holds the lease of the job; raise LeaseLost if it does not."""
+        """Run a transaction of the job's tenant in which this worker holds its lease; raise LeaseLost without that."""
         renewed: dict[str, Any] = {"beat": LeaseRow.beat + 1, "lease_s": lease_s}
         if is_progress:
             renewed["attempts_without_progress"] = 0
-        with self._database.writing() as connection:
+        with self._database.of(job.tenant).writing() as connection:
             mine = and_(
                 _is(job.kind, job.subject), LeaseRow.owner == job.owner, LeaseRow.attempt == job.attempt
             )
@@ -318,10 +320,10 @@ def _stands(row: Any) -> ColumnElement[bool]:
 
 def _claimable(
     kinds: Sequence[Kind], still: Sequence[ColumnElement[bool]]
-) -> Select[str, str, int, int, bool]:
+) -> Select[str, str, int, int, bool, str]:
     free = or_(LeaseRow.owner.is_(None), *still)
     attempts = (LeaseRow.attempt, LeaseRow.attempts_without_progress)
-    columns = (LeaseRow.kind, LeaseRow.subject, *attempts, LeaseRow.cancel_requested)
+    columns = (LeaseRow.kind, LeaseRow.subject, *attempts, LeaseRow.cancel_requested, LeaseRow.tenant)
     return (
         select(*columns)
         .where(free, LeaseRow.kind.in_(kinds))

@@ -6,15 +6,17 @@ import hashlib
 import hmac
 import re
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal, get_args
 
 from sqlalchemy import ColumnElement, and_, delete, insert, or_, select, update
 
 from tapestry.service.store.database import StoreError
+from tapestry.service.store.graphs import insert_if_new
 from tapestry.service.store.sessions import Database, UnknownId
-from tapestry.service.store.tables import ApiKeyRow, SessionRow
+from tapestry.service.store.tables import ApiKeyRow, SessionRow, TenantRow
+from tapestry.service.store.tenancy import DEFAULT, checked_tenant
 
 Scope = Literal["read", "submit", "admin"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)  # each allows what those before it do
@@ -33,6 +35,7 @@ class ApiKey:
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None
+    tenant: str = DEFAULT
 
     def is_valid(self, now: datetime) -> bool:
         """Return whether the key is neither revoked nor expired."""
@@ -52,6 +55,7 @@ class ApiKey:
         return {
             "prefix": self.prefix,
             "name": self.name,
+            "tenant": self.tenant,
             "scope": self.scope,
             **{name: None if at is None else at.isoformat() for name, at in moments.items()},
         }
@@ -64,6 +68,7 @@ _COLUMNS: tuple[Any, ...] = (
     ApiKeyRow.created_at,
     ApiKeyRow.expires_at,
     ApiKeyRow.revoked_at,
+    ApiKeyRow.tenant,
 )
 
 
@@ -74,18 +79,23 @@ class Keys:
         self._database = database
 
     def add(
-        self, name: str, scope: Scope, now: datetime, expires_at: datetime | None = None
+        self,
+        name: str,
+        scope: Scope,
+        now: datetime,
+        expires_at: datetime | None = None,
+        tenant: str = DEFAULT,
     ) -> tuple[str, ApiKey]:
-        """Make a key; return its text, which nobody can read again, and what is stored of it.
+        """Make a key of a tenant; return its text, which nobody can read again, and what is stored of it.
 
         Raises:
-            StoreError: a valid key has this name, or it is none.
+            StoreError: a valid key has this name, or it is none, or the tenant's is none.
         """
         if not (name.strip() and len(name) <= LONGEST_NAME and name.isprintable()):
             raise StoreError(f"a key's name has 1 to {LONGEST_NAME} printable characters, not {name[:80]!r}")
-        prefix = secrets.token_hex(4)
+        prefix, tenant = secrets.token_hex(4), checked_tenant(tenant)
         text = f"tapestry_{prefix}_{secrets.token_urlsafe(32)}"
-        key = ApiKey(prefix, name, scope, now, expires_at, None)
+        key = ApiKey(prefix, name, scope, now, expires_at, None, tenant)
         with self._database.writing() as connection:
             rows = connection.execute(select(*_COLUMNS).where(ApiKeyRow.name == name))
             if any(_key(row).is_valid(now) for row in rows):
@@ -93,11 +103,13 @@ class Keys:
             values = {
                 "prefix": prefix,
                 "name": name,
+                "tenant": tenant,
                 "scope": scope,
                 "digest": _digest(text),
                 "created_at": now,
             }
             connection.execute(insert(ApiKeyRow).values(**values, expires_at=expires_at, revoked_at=None))
+            insert_if_new(connection, TenantRow, {"name": tenant, "quotas": {}, "created_at": now})
         return text, key
 
     def all(self) -> tuple[ApiKey, ...]:
@@ -121,7 +133,7 @@ class Keys:
             mine = ApiKeyRow.prefix == key.prefix
             connection.execute(update(ApiKeyRow).where(mine).values(revoked_at=now))
             connection.execute(delete(SessionRow).where(SessionRow.holder == key.prefix))
-        return ApiKey(key.prefix, key.name, key.scope, key.created_at, key.expires_at, now)
+        return replace(key, revoked_at=now)
 
     def any_valid(self, now: datetime) -> bool:
         """Return whether there is a valid key."""

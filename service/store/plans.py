@@ -19,7 +19,7 @@ from tapestry.service.store.tables import ArtifactRow, GraphRow, PlanRow, RunRow
 from tapestry.teg.sharding.placement import Placements
 from tapestry.teg.sharding.text import placements_from_document
 
-_ALL = tuple(PlanRow.__table__.columns)
+_ALL = tuple(getattr(PlanRow, column.key) for column in PlanRow.__table__.columns)
 
 
 class Plans:

@@ -69,8 +69,9 @@ def submit(
 
 
 def waiting(connection: Connection) -> int:
-    """Return the number of jobs that no worker has claimed."""
-    return connection.scalar(select(func.count()).select_from(LeaseRow).where(LeaseRow.owner.is_(None))) or 0
+    """Return the number of jobs, of all tenants, that no worker has claimed."""
+    leases = LeaseRow.__table__
+    return connection.scalar(select(func.count()).select_from(leases).where(leases.c.owner.is_(None))) or 0
 
 
 def _take_turn(connection: Connection) -> None:

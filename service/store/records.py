@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 from tapestry.optimizer import Plan, Progress, Result, RunOptions
 from tapestry.optimizer.run.options import AUTO
+from tapestry.service.store.tenancy import DEFAULT
 from tapestry.service.store.tensor_values import TensorPlace, TensorRequest, TensorValue
 
 Cursor = tuple[datetime, str]
@@ -331,7 +332,7 @@ class RunEvent:
 
 @dataclass(frozen=True)
 class Job:
-    """A job that a worker has claimed: its writes are fenced by owner and attempt."""
+    """A job of a tenant that a worker has claimed: its writes are fenced by owner and attempt."""
 
     kind: Kind
     subject: str
@@ -339,6 +340,7 @@ class Job:
     attempt: int
     attempts_without_progress: int
     cancel_requested: bool
+    tenant: str = DEFAULT
 
 
 @dataclass(frozen=True)

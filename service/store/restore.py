@@ -51,7 +51,7 @@ def restore(text: str, source: Path, environment: Mapping[str, str]) -> Restored
         _restore_file(source, url)
     else:
         _restore_dump(source, url, environment)
-    database = Database(text)
+    database = Database.at(text)
     try:
         return _settle(database, shown(url))
     finally:

@@ -129,7 +129,9 @@ class Runs:
     def save_finished(self, finished: FinishedRun) -> str:
         """Store a search that has ended, with all its results; return the run's id."""
         run_id = secrets.token_hex(6)
-        graph = graph_values(finished.result.graph)  # packing takes a while, and others want to write
+        graph = graph_values(
+            finished.result.graph, self._database.tenant
+        )  # packing takes a while, and others want to write
         with self._database.writing() as connection:
             put_finished(connection, run_id, finished, graph)
             append_status(connection, run_id, finished.ended_at or finished.created_at)
@@ -256,6 +258,7 @@ class Runs:
         """
         with self._database.writing() as connection:
             lease = (LeaseRow.kind == "run", LeaseRow.subject == run_id)
+            _one(connection, run_id)
             connection.execute(update(LeaseRow).where(*lease).values(cancel_requested=True))  # takes its turn
             before = _one(connection, run_id)
             if is_ended(before.status):

@@ -11,6 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from tapestry.service.store.columns import NotJson
 from tapestry.service.store.database import StoreError, open_database, reason, writing
+from tapestry.service.store.tenancy import OPTION, confine
 
 
 class UnknownId(StoreError):
@@ -44,10 +45,28 @@ class LeaseLost(StoreError):
 class Database:
     """An open database. Writers wait for each other, readers do not wait."""
 
-    def __init__(self, url: str) -> None:
-        self.engine: Engine = open_database(url)
-        self.dialect = self.engine.dialect.name
-        self._writer = writing(self.engine)
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.dialect = engine.dialect.name
+        self._tenant: str | None = engine.get_execution_options().get(OPTION)
+        self._writer = writing(engine)
+
+    @classmethod
+    def at(cls, url: str) -> Database:
+        """Open the database of a URL, for the rows of all tenants; raises StoreError."""
+        engine = open_database(url)
+        confine(engine)
+        return cls(engine)
+
+    def of(self, tenant: str) -> Database:
+        """Return the same database as a tenant sees it."""
+        return Database(self.engine.execution_options(**{OPTION: tenant}))
+
+    @property
+    def tenant(self) -> str:
+        """The tenant whose rows are seen."""
+        assert self._tenant is not None, "this is the database of all tenants"
+        return self._tenant
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:

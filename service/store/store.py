@@ -4,7 +4,8 @@ Guarantees. A graph is addressed by its content: stored twice it is one graph. A
 whole or not at all; a run of the service is a row from the moment it is acknowledged, and every write about it
 is one transaction. Results are plain values that no session tracks. A store may be used by several threads
 and several processes at once: writers wait for each other, readers do not wait. Every method raises StoreError
-with one line for the user. SQL is written in this package only, in a module per entity.
+with one line for the user. Whoever answers a request of a tenant has a TenantStore, in which there is nothing of
+others (`tenancy.py`). SQL is written in this package only, in a module per entity.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from __future__ import annotations
 import math
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from sqlalchemy import delete, insert, select
 
@@ -30,34 +32,81 @@ from tapestry.service.store.plans import Plans
 from tapestry.service.store.runs import Runs
 from tapestry.service.store.sessions import Database
 from tapestry.service.store.tables import IdempotencyRow
+from tapestry.service.store.tenancy import DEFAULT
+from tapestry.service.store.tenants import Tenants
 from tapestry.service.store.tensors import Tensors
 from tapestry.service.store.workers import Workers
 
 CHECKED_S = 5.0
 
 
-class Store:
+class StoreAddress(NamedTuple):
+    """The address of what a tenant has, for other processes: the database's URL, and the tenant's name."""
+
+    url: str
+    tenant: str
+
+
+class TenantStore:
+    """A database as a tenant sees it: whatever others have is not there."""
+
+    def __init__(self, database: Database, url: str) -> None:
+        self.address = StoreAddress(url, database.tenant)
+        self.graphs = Graphs(database)
+        self.runs = Runs(database)
+        self.plans = Plans(database)
+        self.executions = Executions(database)
+        self.tensors = Tensors(database)
+        self.batches = Batches(database)
+        self.learning = Learning(database)
+        self.deletions = Deletions(database)
+
+    @property
+    def tenant(self) -> str:
+        """The name of the tenant."""
+        return self.address.tenant
+
+
+class Store(TenantStore):
     """A database by its URL; see the module for its guarantees. `close()` when done.
 
-    Who is dead is told by `clock`, seconds that never go back.
+    It is the default tenant's view, with `of` for others, and with all that no tenant has: the queue, workers and
+    keys. Who is dead is told by `clock`, seconds that never go back.
     """
 
     def __init__(self, url: str, clock: Callable[[], float] = time.monotonic) -> None:
-        self._database = Database(url)
+        self._database = Database.at(url)
+        super().__init__(self._database.of(DEFAULT), url)
         self._clock, self._writes_until = clock, -math.inf
-        self.graphs = Graphs(self._database)
-        self.runs = Runs(self._database)
-        self.plans = Plans(self._database)
-        self.executions = Executions(self._database)
+        self._views: dict[str, TenantStore] = {DEFAULT: self}
         self.jobs = Jobs(self._database, clock)
-        self.tensors = Tensors(self._database)
         self.workers = Workers(self._database, clock)
-        self.batches = Batches(self._database)
-        self.learning = Learning(self._database)
         self.epochs = Epochs(self._database)
-        self.deletions = Deletions(self._database)
         self.keys = Keys(self._database)
         self.changes = ChangeCounter(self._database.engine)
+        self.tenants = Tenants(self._database)
+
+    def of(self, tenant: str) -> TenantStore:
+        """Return the store as a tenant sees it, over the same connections."""
+        found = self._views.get(tenant)
+        if found is None:
+            found = self._views[tenant] = TenantStore(self._database.of(tenant), self.address.url)
+        return found
+
+    def revisions(self, subjects: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int]:
+        """Return the revisions of those of these runs, each by its tenant and id, that are there."""
+        of_tenant: dict[str, list[str]] = {}
+        for tenant, run_id in subjects:
+            of_tenant.setdefault(tenant, []).append(run_id)
+        return {
+            (tenant, run_id): revision
+            for tenant, run_ids in of_tenant.items()
+            for run_id, revision in self.of(tenant).runs.revisions(run_ids).items()
+        }
+
+    def of_all(self) -> tuple[TenantStore, ...]:
+        """Return the store as each tenant sees it."""
+        return tuple(map(self.of, self.tenants.names()))
 
     def ping(self) -> None:
         """Check that the database answers."""
@@ -73,6 +122,7 @@ class Store:
             return
         key = secrets.token_hex(8)
         row = {
+            "tenant": DEFAULT,
             "scope": "check",
             "key": key,
             "fingerprint": "",

@@ -15,6 +15,7 @@ from sqlalchemy import (
     CheckConstraint,
     Float,
     ForeignKey,
+    ForeignKeyConstraint,
     Index,
     Integer,
     LargeBinary,
@@ -36,6 +37,7 @@ CONVENTION = {
     "pk": "pk_%(table_name)s",
 }
 KEY = BigInteger().with_variant(Integer, "sqlite")
+TENANT = String(32)
 
 
 class Base(DeclarativeBase):
@@ -45,7 +47,7 @@ class Base(DeclarativeBase):
 
 
 class GraphRow(Base):
-    """A graph: `document` is its gzipped TEG document; `lacks_values` is true if large data was left out.
+    """A graph of a tenant: `document` is its gzipped TEG document; `lacks_values` is true if large data was left out.
 
     `family` is shared by programs that differ in sizes and depth only; it is unknown of what earlier releases stored.
     `is_given` distinguishes programs that users stored from those that rewriting made in the first release.
@@ -54,6 +56,7 @@ class GraphRow(Base):
     __tablename__ = "graphs"
 
     id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    tenant: Mapped[str] = mapped_column(TENANT)
     name: Mapped[str] = mapped_column(Text)
     structural_hash: Mapped[str] = mapped_column(String(64), index=True)
     family: Mapped[str | None] = mapped_column(String(64), index=True)
@@ -64,7 +67,7 @@ class GraphRow(Base):
     summary: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
-    __table_args__ = (Index(None, "created_at", "id"),)
+    __table_args__ = (Index(None, "tenant", "created_at", "id"),)
 
 
 class UploadRow(Base):
@@ -72,6 +75,7 @@ class UploadRow(Base):
 
     __tablename__ = "uploads"
 
+    tenant: Mapped[str] = mapped_column(TENANT, primary_key=True)
     hash: Mapped[str] = mapped_column(String(64), primary_key=True)
     graph_id: Mapped[str] = mapped_column(ForeignKey("graphs.id"))
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
@@ -104,6 +108,7 @@ class RunRow(Base):
     __tablename__ = "runs"
 
     id: Mapped[str] = mapped_column(String(16), primary_key=True)
+    tenant: Mapped[str] = mapped_column(TENANT)
     graph_id: Mapped[str] = mapped_column(ForeignKey("graphs.id"))
     mesh_name: Mapped[str] = mapped_column(Text)
     mesh: Mapped[dict[str, Any]] = mapped_column(JSON)
@@ -132,8 +137,8 @@ class RunRow(Base):
 
     __table_args__ = (
         CheckConstraint(f"status IN ({', '.join(repr(s) for s in STATUSES)})", name="status"),
-        Index(None, "created_at", "id"),
-        Index(None, "status", "created_at", "id"),
+        Index(None, "tenant", "created_at", "id"),
+        Index(None, "tenant", "status", "created_at", "id"),
         Index(None, "graph_id", "created_at", "id"),
     )
 
@@ -144,10 +149,11 @@ class BatchRow(Base):
     __tablename__ = "batches"
 
     id: Mapped[str] = mapped_column(String(16), primary_key=True)
+    tenant: Mapped[str] = mapped_column(TENANT)
     name: Mapped[str] = mapped_column(Text)
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
-    __table_args__ = (Index(None, "created_at", "id"),)
+    __table_args__ = (Index(None, "tenant", "created_at", "id"),)
 
 
 class BatchEntryRow(Base):
@@ -209,11 +215,13 @@ class RuleRow(Base):
 class SnapshotRow(Base):
     """A run that has told what it learned of moves: the prior of this number is what all runs up to it have told.
 
-    `mesh_kind` and `focus` are the kind of its mesh and its objectives, `version` is the release that searched.
+    Each tenant has its own, numbered from 1. `mesh_kind` and `focus` are the kind of its mesh and its objectives,
+    `version` is the release that searched.
     """
 
     __tablename__ = "snapshots"
 
+    tenant: Mapped[str] = mapped_column(TENANT, primary_key=True)
     number: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
     run_id: Mapped[str | None] = mapped_column(ForeignKey("runs.id", ondelete="SET NULL"))
     version: Mapped[str] = mapped_column(Text)
@@ -229,9 +237,8 @@ class RateRow(Base):
 
     __tablename__ = "rates"
 
-    snapshot: Mapped[int] = mapped_column(
-        ForeignKey("snapshots.number", ondelete="CASCADE"), primary_key=True
-    )
+    tenant: Mapped[str] = mapped_column(TENANT, primary_key=True)
+    snapshot: Mapped[int] = mapped_column(Integer, primary_key=True)
     rule: Mapped[str] = mapped_column(String(128), primary_key=True)
     operator_class: Mapped[str] = mapped_column(String(32), primary_key=True)
     applicable: Mapped[int] = mapped_column(BigInteger)
@@ -239,6 +246,12 @@ class RateRow(Base):
     improved: Mapped[int] = mapped_column(BigInteger)
     credit: Mapped[float] = mapped_column(Float(53))
     volume: Mapped[float] = mapped_column(Float(53))
+
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["tenant", "snapshot"], ["snapshots.tenant", "snapshots.number"], ondelete="CASCADE"
+        ),
+    )
 
 
 class HistoryRow(Base):
@@ -314,6 +327,7 @@ class TensorRow(Base):
 
     __tablename__ = "tensors"
 
+    tenant: Mapped[str] = mapped_column(TENANT, primary_key=True)
     name: Mapped[str] = mapped_column(Text, primary_key=True)
     dtype: Mapped[str] = mapped_column(String(32))
     shape: Mapped[list[int]] = mapped_column(JSON)
@@ -337,6 +351,7 @@ class LeaseRow(Base):
 
     kind: Mapped[str] = mapped_column(String(16), primary_key=True)
     subject: Mapped[str] = mapped_column(String(16), primary_key=True)
+    tenant: Mapped[str] = mapped_column(TENANT)
     number: Mapped[int] = mapped_column(BigInteger, index=True)
     priority: Mapped[int] = mapped_column(Integer)
     expected_s: Mapped[float] = mapped_column(Float(53))
@@ -392,6 +407,7 @@ class IdempotencyRow(Base):
 
     __tablename__ = "idempotency_keys"
 
+    tenant: Mapped[str] = mapped_column(TENANT, primary_key=True)
     scope: Mapped[str] = mapped_column(String(64), primary_key=True)
     key: Mapped[str] = mapped_column(String(255), primary_key=True)
     fingerprint: Mapped[str] = mapped_column(String(64))
@@ -400,17 +416,28 @@ class IdempotencyRow(Base):
 
 
 class ApiKeyRow(Base):
-    """An API key: what is public of it, its scope, and a hash of its text."""
+    """An API key: what is public of it, its tenant and scope, and a hash of its text."""
 
     __tablename__ = "api_keys"
 
     prefix: Mapped[str] = mapped_column(String(8), primary_key=True)
     name: Mapped[str] = mapped_column(String(64), index=True)
+    tenant: Mapped[str] = mapped_column(TENANT)
     scope: Mapped[str] = mapped_column(String(16))
     digest: Mapped[str] = mapped_column(String(64))
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
     expires_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     revoked_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+
+
+class TenantRow(Base):
+    """A tenant that was made; `quotas` are its limits by name."""
+
+    __tablename__ = "tenants"
+
+    name: Mapped[str] = mapped_column(TENANT, primary_key=True)
+    quotas: Mapped[dict[str, Any]] = mapped_column(JSON)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
 
 class SessionRow(Base):

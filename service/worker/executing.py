@@ -21,6 +21,7 @@ from tapestry.service.store import (
     NewExecution,
     Store,
     StoredExecution,
+    TenantStore,
     TensorPlace,
     TensorRequest,
     TensorValue,
@@ -153,12 +154,13 @@ def execute(request: ExecutionRequest, held: ClaimedJob, limit_s: float = LONGES
 
 def do_execution(store: Store, held: ClaimedJob) -> None:
     """Execute the plan that the job names and store the results; raises as `execute`."""
-    execution = store.executions.get(held.job.subject)
-    run = store.runs.request(execution.run_id)
-    given, named = _values(store, execution)
+    mine = store.of(held.job.tenant)
+    execution = mine.executions.get(held.job.subject)
+    run = mine.runs.request(execution.run_id)
+    given, named = _values(mine, execution)
     request = ExecutionRequest(
-        store.plans.load(execution.plan_key),
-        store.graphs.load(run.graph_id),
+        mine.plans.load(execution.plan_key),
+        mine.graphs.load(run.graph_id),
         mesh_of(run.mesh),
         run.options.compute_dtype,
         execution.values,
@@ -169,13 +171,15 @@ def do_execution(store: Store, held: ClaimedJob) -> None:
         named,
     )
     record, computed = execute(request, held)
-    verified = _marks(store, execution, record) if is_refuted(record.verified) else None
+    verified = _marks(mine, execution, record) if is_refuted(record.verified) else None
     store.jobs.end_execution(
         held.job, datetime.now(UTC), "finished", execution=record, verified=verified, computed=computed
     )
 
 
-def _values(store: Store, execution: StoredExecution) -> tuple[dict[str, TensorValue], dict[str, HeldTensor]]:
+def _values(
+    store: TenantStore, execution: StoredExecution
+) -> tuple[dict[str, TensorValue], dict[str, HeldTensor]]:
     """Return the given values of an execution by input, and those of them that are stored tensors now."""
     given = store.executions.tensors(execution.id, "input")
     named: dict[str, HeldTensor] = {}
@@ -188,7 +192,9 @@ def _values(store: Store, execution: StoredExecution) -> tuple[dict[str, TensorV
     return given, named
 
 
-def _marks(store: Store, execution: StoredExecution, record: NewExecution) -> dict[int, Mapping[str, Any]]:
+def _marks(
+    store: TenantStore, execution: StoredExecution, record: NewExecution
+) -> dict[int, Mapping[str, Any]]:
     """Collect the check results, by key, of the refuted plan and of those of its run that share suspects with it."""
     shown = {plan.id: plan for plan in store.runs.frontier(execution.run_id)}
     keys = {plan.id: plan.key for plan in shown.values()} | {execution.plan_id: execution.plan_key}

@@ -21,7 +21,7 @@ from tapestry.service.frontier_checks import (
     count_plans,
     plans_to_execute,
 )
-from tapestry.service.store import NewExecution, RunRequest, Store
+from tapestry.service.store import NewExecution, RunRequest, Store, TenantStore
 from tapestry.service.verdicts import is_refuted, with_suspects
 from tapestry.service.worker.executing import (
     LONGEST_S,
@@ -47,7 +47,7 @@ class SearchInput:
     islands: int
 
 
-def run_deadline(store: Store, run_id: str, task: SearchInput) -> Deadline | None:
+def run_deadline(store: TenantStore, run_id: str, task: SearchInput) -> Deadline | None:
     """Return the deadline of a run's checks: its seconds begin when the first worker claims it."""
     options, started_at = task.request.options, store.runs.get(run_id).started_at
     if options.deadline_seconds is None:
@@ -60,7 +60,13 @@ class RunChecks:
     """The checks of a run's published plans; every write is fenced by the lease of the job."""
 
     def __init__(self, store: Store, held: ClaimedJob, task: SearchInput, plans: Sequence[Plan]) -> None:
-        self._store, self._held, self._task, self._plans = store, held, task, plans
+        self._store, self._jobs, self._held, self._task, self._plans = (
+            store.of(held.job.tenant),
+            store.jobs,
+            held,
+            task,
+            plans,
+        )
         self._run_id = held.job.subject
 
     def do(self, pool: Executor, deadline: Deadline | None, verifier: TimedVerifier) -> None:
@@ -120,7 +126,7 @@ class RunChecks:
     def _announce(self, number: int, count: int, seconds: float) -> None:
         """Report that a plan is executed, which takes about so long."""
         doing = {"number": number, "count": count, "seconds": round(seconds, 1)}
-        self._store.jobs.executing(self._held.job, datetime.now(UTC), self._held.lease_s, doing)
+        self._jobs.executing(self._held.job, datetime.now(UTC), self._held.lease_s, doing)
 
     def _suspect(self) -> None:
         """Record for every plan which of its rules are suspected, if an executed plan computed other values."""
@@ -140,6 +146,6 @@ class RunChecks:
         """Store the check results of a plan; then return the run to the queue if the worker is to end."""
         self._held.check()
         now = datetime.now(UTC)
-        self._store.jobs.verified(self._held.job, now, self._held.lease_s, plan_id, verified, execution)
+        self._jobs.verified(self._held.job, now, self._held.lease_s, plan_id, verified, execution)
         if self._held.is_draining:
             raise Drained

@@ -36,7 +36,7 @@ from tapestry.service.provenance import host, versions
 from tapestry.service.recosting import recost_plans
 from tapestry.service.refusals import refusal_documents
 from tapestry.service.related import NOTHING, StartingPlans, starting_plans
-from tapestry.service.store import RunUpdate, Store, StoredPlan, mesh_of
+from tapestry.service.store import RunUpdate, Store, StoredPlan, TenantStore, mesh_of
 from tapestry.service.verdicts import problem_of
 from tapestry.service.worker.heartbeat import ClaimedJob, Drained
 from tapestry.service.worker.run_checks import RunChecks, SearchInput, run_deadline
@@ -51,7 +51,7 @@ BEFORE_SEARCH = ("", "compiling", "seeding")
 class PublishedFrontier:
     """The published frontier of a run: the stored plans, as values for the next decision and as plans."""
 
-    def __init__(self, store: Store, run_id: str, objectives: Sequence[Objective]) -> None:
+    def __init__(self, store: TenantStore, run_id: str, objectives: Sequence[Objective]) -> None:
         self._store, self._names = store, [objective.name for objective in objectives]
         self._stored: dict[str, StoredPlan] = {plan.id: plan for plan in store.runs.frontier(run_id)}
         self._costs: dict[str, Mapping[str, float]] = {plan.id: plan.cost for plan in self._stored.values()}
@@ -116,24 +116,24 @@ class SearchJob:
         self, store: Store, held: ClaimedJob, pool: Executor, islands: int, checkpoint_s: float
     ) -> None:
         self._store, self._held, self._pool = store, held, pool
-        self._job = held.job
+        self._job, self._mine = held.job, store.of(held.job.tenant)
         self._checkpoint_s = checkpoint_s
         self._phase = ""
         self._task = self._read(islands)
-        self._deadline = run_deadline(store, self._job.subject, self._task)
+        self._deadline = run_deadline(self._mine, self._job.subject, self._task)
         self._timer = CheckTimer(
             self._task.graph, self._task.mesh, self._task.request.options, self._task.islands
         )
         self._recosted: tuple[Plan, ...] = ()
         request = self._task.request
-        self._prior = prior_for(store, request.options, request.mesh)
-        self._starting = starting_plans(store, request.options, self._task.graph, request.mesh)
-        self._shown = PublishedFrontier(store, self._job.subject, self._task.objectives)
+        self._prior = prior_for(self._mine, request.options, request.mesh)
+        self._starting = starting_plans(self._mine, request.options, self._task.graph, request.mesh)
+        self._shown = PublishedFrontier(self._mine, self._job.subject, self._task.objectives)
 
     def _read(self, islands: int) -> SearchInput:
-        request = self._store.runs.request(self._job.subject)
+        request = self._mine.runs.request(self._job.subject)
         mesh = mesh_of(request.mesh)
-        graph = self._store.graphs.load(request.graph_id)
+        graph = self._mine.graphs.load(request.graph_id)
         return SearchInput(
             request,
             graph,
@@ -181,7 +181,7 @@ class SearchJob:
             checks = RunChecks(self._store, self._held, self._task, self._shown.plans())
             checks.do(self._pool, self._deadline, self._timer.verifier)
         event: Event = "cancelled" if stopped == "cancelled" or self._held.is_cancelled else "finished"
-        checked = {plan.id: plan.verified for plan in self._store.runs.frontier(self._job.subject)}
+        checked = {plan.id: plan.verified for plan in self._mine.runs.frontier(self._job.subject)}
         self._store.jobs.end_run(
             self._job,
             datetime.now(UTC),
@@ -198,11 +198,11 @@ class SearchJob:
         starts again from all that were costed: the state that was saved compares plans by the old costs.
         """
         run_id = self._job.subject
-        shown = self._store.runs.frontier(run_id)
+        shown = self._mine.runs.frontier(run_id)
         if all(plan.cost_model == COST_MODEL_VERSION for plan in shown):
             return
         self._enter("compiling")
-        again = recost_plans(self._store, run_id, shown)
+        again = recost_plans(self._mine, run_id, shown)
         log.warning(
             "run %s: %d published plans were costed by another cost model and are costed again; %d cannot be: %s",
             *(run_id, len(again.plans), len(again.failures), "; ".join(again.failures.values()) or "none"),
@@ -216,7 +216,7 @@ class SearchJob:
         now = datetime.now(UTC)
         self._store.jobs.recost(self._job, now, self._held.lease_s, again.plans, removed)
         self._recosted = tuple(again.plans.values())
-        self._shown = PublishedFrontier(self._store, run_id, self._task.objectives)
+        self._shown = PublishedFrontier(self._mine, run_id, self._task.objectives)
 
     def _saved(self) -> Checkpoint | None:
         saved = self._store.jobs.saved(self._job.subject)

@@ -24,12 +24,15 @@ def run(arguments: Namespace) -> int:
 
 def _add(store: Store, arguments: Namespace, now: datetime) -> int:
     ends_at = None if arguments.expires is None else now + timedelta(seconds=arguments.expires)
-    text, key = store.keys.add(arguments.name, arguments.scope, now, ends_at)
+    text, key = store.keys.add(arguments.name, arguments.scope, now, ends_at, arguments.tenant)
     if arguments.json:
         print_json({"key": text, **key.to_json()})
     else:
         print(text)
-        print(f"this is the only time that the key {key.name!r} is shown; its scope is {key.scope!r}")
+        print(
+            f"this is the only time that the key {key.name!r} is shown; its scope is {key.scope!r}, "
+            f"its tenant {key.tenant!r}"
+        )
     return OK
 
 
@@ -38,8 +41,11 @@ def _list(store: Store, arguments: Namespace, now: datetime) -> int:
     if arguments.json:
         print_json({"items": [key.to_json() for key in keys]})
     elif keys:
-        rows = [(key.prefix, key.name, key.scope, _day(key.created_at), _state(key, now)) for key in keys]
-        print_table(("prefix", "name", "scope", "made", "state"), rows)
+        rows = [
+            (key.prefix, key.name, key.tenant, key.scope, _day(key.created_at), _state(key, now))
+            for key in keys
+        ]
+        print_table(("prefix", "name", "tenant", "scope", "made", "state"), rows)
     else:
         print("there are no keys; `tapestry keys add NAME` makes one")
     return OK

@@ -115,6 +115,12 @@ def keys(parser: Parser) -> None:
         help="read: look at everything; submit: also ask for runs; admin: also delete (default: submit)",
     )
     add.add_argument(
+        "--tenant",
+        default="default",
+        metavar="TENANT",
+        help="whose it is; nobody sees what other tenants have (default: default)",
+    )
+    add.add_argument(
         "--expires", type=age, metavar="AGE", help="how long it is valid: 90d (default: until revoked)"
     )
     listed = actions.add_parser("list", help="list the keys, without their secrets")

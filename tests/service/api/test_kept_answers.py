@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from tapestry.service.api.answers import encoded
-from tapestry.service.api.kept_answers import FRONTIER, RUN, KeptAnswers, Revisions
+from tapestry.service.api.kept_answers import FRONTIER, RUN, KeptAnswers, Revisions, Subject
 from tapestry.service.store import StoreError
 from tests.service.api.conftest import Service, complaint, serving
 from tests.service.store.submissions import plans, update_of
 
 LEASE_S = 600.0
+A = ("default", "a")
 
 
 @pytest.fixture
@@ -83,11 +84,11 @@ class Database:
         self.changes: int | None = None
         self.is_down = False
 
-    def read(self, run_ids: Collection[str]) -> dict[str, int]:
-        self.queries.append(frozenset(run_ids))
+    def read(self, subjects: Collection[Subject]) -> dict[Subject, int]:
+        self.queries.append(frozenset(run_id for _, run_id in subjects))
         if self.is_down:
             raise StoreError("down")
-        return {run_id: self.revisions[run_id] for run_id in run_ids if run_id in self.revisions}
+        return {one: self.revisions[one[1]] for one in subjects if one[1] in self.revisions}
 
 
 def document(run_id: str) -> dict[str, str]:
@@ -108,22 +109,23 @@ def test_one_query_answers_all_who_wait_and_one_of_them_builds() -> None:
 
     async def read() -> None:
         answers = KeptAnswers(Revisions(database.read), lambda: database.changes)
-        requests = [answers.get(RUN, run_id, build) for run_id in "ab" * 20]
+        requests = [answers.get(RUN, ("default", run_id), build) for run_id in "ab" * 20]
         found = await asyncio.gather(*requests)
         assert [answer.content for answer in found[:2]] == [
             b'{"status":"a","revision":1}',
             b'{"status":"b","revision":1}',
         ]
         assert (sorted(built), database.queries) == (["a", "b"], [frozenset("ab")])
-        kept = await asyncio.gather(*(answers.find(RUN, "a") for _ in range(20)))
+        kept = await asyncio.gather(*(answers.find(RUN, A) for _ in range(20)))
         assert {answer and answer.content for answer in kept} == {found[0].content}
         assert (len(built), len(database.queries)) == (2, 2)
         database.revisions["a"] = 2
-        assert await answers.find(RUN, "a") is None
-        assert (await answers.get(RUN, "a", build)).content == b'{"status":"a","revision":2}'
-        assert await answers.find(FRONTIER, "a") is None, "another answer about the same run"
+        assert await answers.find(RUN, A) is None
+        assert (await answers.get(RUN, A, build)).content == b'{"status":"a","revision":2}'
+        assert await answers.find(FRONTIER, A) is None, "another answer about the same run"
+        assert await answers.find(RUN, ("ada", "a")) is None, "the answer of another tenant"
         del database.revisions["a"]
-        assert await answers.find(RUN, "a") is None, "deleted"
+        assert await answers.find(RUN, A) is None, "deleted"
         answers.close()
 
     asyncio.run(read())
@@ -135,12 +137,12 @@ def test_no_query_where_nothing_was_written() -> None:
 
     async def read() -> None:
         answers = KeptAnswers(Revisions(database.read), lambda: database.changes)
-        await answers.get(RUN, "a", document)
+        await answers.get(RUN, A, document)
         for _ in range(3):
-            assert await answers.find(RUN, "a") is not None
+            assert await answers.find(RUN, A) is not None
         assert len(database.queries) == 2, "one to make it, one to find it valid"
         database.revisions, database.changes = {"a": 2}, 8
-        assert await answers.find(RUN, "a") is None
+        assert await answers.find(RUN, A) is None
         answers.close()
 
     asyncio.run(read())
@@ -156,9 +158,9 @@ def test_what_shows_a_run_that_waits_is_made_again_for_each() -> None:
 
     async def read() -> None:
         answers = KeptAnswers(Revisions(database.read), lambda: database.changes)
-        found = [(await answers.get(RUN, "a", build)).content for _ in range(2)]
+        found = [(await answers.get(RUN, A, build)).content for _ in range(2)]
         assert found == [b'{"status":"queued","position":1}', b'{"status":"queued","position":2}']
-        assert await answers.find(RUN, "a") is None
+        assert await answers.find(RUN, A) is None
         answers.close()
 
     asyncio.run(read())
@@ -173,10 +175,14 @@ def test_what_was_not_used_for_longest_makes_room() -> None:
             Revisions(database.read), lambda: None, limit_bytes=2 * len(encoded(long_document("a"))) + 1
         )
         for run_id in "ab":
-            await answers.get(RUN, run_id, long_document)
-        assert await answers.find(RUN, "a") is not None
-        await answers.get(RUN, "c", long_document)
-        assert [await answers.find(RUN, run_id) is not None for run_id in "abc"] == [True, False, True]
+            await answers.get(RUN, ("default", run_id), long_document)
+        assert await answers.find(RUN, A) is not None
+        await answers.get(RUN, ("default", "c"), long_document)
+        assert [await answers.find(RUN, ("default", run_id)) is not None for run_id in "abc"] == [
+            True,
+            False,
+            True,
+        ]
         answers.close()
 
     asyncio.run(read())
@@ -188,11 +194,11 @@ def test_a_database_that_is_down_is_reported_to_all_who_wait() -> None:
 
     async def read() -> None:
         answers = KeptAnswers(Revisions(database.read), lambda: None)
-        requests = [answers.get(RUN, "a", document) for _ in range(3)]
+        requests = [answers.get(RUN, A, document) for _ in range(3)]
         found = await asyncio.gather(*requests, return_exceptions=True)
         assert [type(error) for error in found] == [StoreError] * 3
         database.is_down, database.revisions = False, {"a": 1}
-        assert (await answers.get(RUN, "a", document)).content == b'{"status":"a"}'
+        assert (await answers.get(RUN, A, document)).content == b'{"status":"a"}'
         answers.close()
 
     asyncio.run(read())

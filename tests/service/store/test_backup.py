@@ -26,6 +26,7 @@ def add_graphs(engine: Engine, first: int, count: int) -> None:
             connection.execute(
                 insert(GraphRow).values(
                     id=f"{number:032x}",
+                    tenant="default",
                     name=f"graph {number}",
                     structural_hash="0" * 64,
                     blocks=1,

@@ -87,10 +87,11 @@ def test_nothing_of_the_first_release_is_lost(empty_url: str) -> None:
 def check_graphs_and_runs(connection: Connection) -> None:
     graphs = connection.execute(select(GraphRow.__table__).order_by(GraphRow.id)).mappings()
     assert [dict(row) for row in graphs] == [
-        {**graph, "summary": None, "family": None} for graph in ROWS["graphs"]
+        {**graph, "tenant": "default", "summary": None, "family": None} for graph in ROWS["graphs"]
     ]
     runs = connection.execute(select(RunRow.__table__).order_by(RunRow.id)).mappings()
     ended = {
+        "tenant": "default",
         "phase": "done",
         "attempt": 1,
         "last_event": 0,

@@ -8,7 +8,10 @@ from tests.service.conftest import Run, complaint
 def test_a_key_is_printed_once(tapestry: Run) -> None:
     printed = tapestry("keys", "add", "ci", "--scope", "read", "--expires", "90d").out.splitlines()
     prefix = printed[0].split("_")[1]
-    assert printed[1] == "this is the only time that the key 'ci' is shown; its scope is 'read'"
+    assert (
+        printed[1]
+        == "this is the only time that the key 'ci' is shown; its scope is 'read', its tenant 'default'"
+    )
     listed = tapestry("keys", "list")
     assert prefix in listed.out and "valid until" in listed.out and printed[0] not in listed.out
     assert complaint(tapestry("keys", "add", "ci")).startswith("there is a key 'ci'; revoke it first")
