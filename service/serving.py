@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import resource
 import signal
 import socket
 import threading
 from collections.abc import Iterator
+from functools import partial
 from types import TracebackType
+from typing import Any, cast
 
 import uvicorn
 
 from tapestry.service.api.app import create_app
 from tapestry.service.api.context import Context
+from tapestry.service.connections import Connections, LimitedProtocol
 from tapestry.service.settings import ServiceSettings
 from tapestry.service.store import Store, StoreError
 from tapestry.service.worker.supervisor import EmbeddedWorker
 
 GRACE_S = 10.0
 BACKLOG = 512
+OTHER_FILES = 512  # of the database, the task pool and libraries
+TICKS = 10  # of the server's, a tenth of a second each, between two looks for slow clients
 
 
 class ServingError(ValueError):
@@ -28,9 +35,14 @@ class ServingError(ValueError):
 class _Server(uvicorn.Server):
     """A server that ends event streams before it waits for pending answers: they would not end by themselves."""
 
-    def __init__(self, config: uvicorn.Config, context: Context) -> None:
+    def __init__(self, config: uvicorn.Config, context: Context, connections: Connections) -> None:
         super().__init__(config)
-        self._context = context
+        self._context, self._connections = context, connections
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % TICKS == 0:
+            self._connections.check(asyncio.get_running_loop().time())
+        return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._context.event_feed.close()
@@ -60,15 +72,18 @@ class ServiceServer:
             raise
         options = ["--log-level", log_level, *([] if islands is None else ["--islands", str(islands)])]
         self._worker = EmbeddedWorker(self._store, settings.database_url, options) if worker else None
+        _allow_files(settings.connections.total + OTHER_FILES)
         app = create_app(settings)
+        connections = Connections(settings.connections)
         config = uvicorn.Config(
             app,
+            http=cast(Any, partial(LimitedProtocol, connections)),
             log_config=None,
             access_log=False,
             timeout_graceful_shutdown=int(GRACE_S),
             server_header=False,
         )
-        self._server = _Server(config, app.state.context)
+        self._server = _Server(config, app.state.context, connections)
         host, port = self._socket.getsockname()[:2]
         self.address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
@@ -101,6 +116,14 @@ class ServiceServer:
         finally:
             self._server.should_exit = True
             thread.join(2 * GRACE_S)
+
+
+def _allow_files(count: int) -> None:
+    """Allow this process to have so many files and connections open, as far as the system lets it."""
+    now, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if now != resource.RLIM_INFINITY and now < count:
+        wanted = count if most == resource.RLIM_INFINITY else min(count, most)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
 def _bind(host: str, port: int) -> socket.socket:

@@ -40,6 +40,23 @@ class Limits:
 
 
 @dataclass(frozen=True)
+class ConnectionLimits:
+    """The limits on connections to one process of a server, and on the speed of clients. Times in seconds.
+
+    A request's header must arrive within `header_s`, and its body by `body_bytes_per_s` on average, after `body_s`. A
+    client that takes nothing of an answer for `answer_s` is cut off. `streams_per_key` are open streams of events.
+    """
+
+    total: int = 4096
+    per_address: int = 2048
+    header_s: float = 10.0
+    body_s: float = 10.0
+    body_bytes_per_s: float = 1024.0
+    answer_s: float = 60.0
+    streams_per_key: int = 1200
+
+
+@dataclass(frozen=True)
 class ServiceSettings:
     """The settings of a server. `allowed_hosts` are names it answers to beyond its own address."""
 
@@ -49,6 +66,7 @@ class ServiceSettings:
     api_key: str | None = None
     allowed_hosts: tuple[str, ...] = ()
     limits: Limits = Limits()
+    connections: ConnectionLimits = ConnectionLimits()
 
     def __post_init__(self) -> None:
         if self.api_key is not None and len(self.api_key) < SHORTEST_KEY:

@@ -61,8 +61,9 @@ def create_app(settings: ServiceSettings) -> FastAPI:
     """
     MultiPartParser.spool_max_size = IN_MEMORY_BYTES
     store = Store(settings.database_url)
-    answers = KeptAnswers(Revisions(store.revisions), store.changes.now)
-    context = Context(store, store, settings, TaskPool(), EventFeed(), answers)
+    answers = KeptAnswers(Revisions(store.run_watch.revisions), store.changes.now)
+    feed = EventFeed(store, settings.connections.streams_per_key)
+    context = Context(store, store, settings, TaskPool(), feed, answers)
     metrics = Metrics(context)
     locks, wrong = Locks(store, settings.api_key), WrongKeys()
     app = FastAPI(

@@ -1,52 +1,101 @@
-"""The event feed: one poller per run asks the database for new events, however many viewers the run has."""
+"""The event feed: events are read from the database and encoded once, however many viewers their runs have.
+
+One task looks for news of all watched runs by one query. On PostgreSQL writers wake it (NOTIFY), and it looks all the
+same from time to time; of a database file it reads the counter of changes first, which takes microseconds.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from collections import Counter
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from starlette.concurrency import run_in_threadpool
 
+from tapestry.service.api.answers import encoded
+from tapestry.service.api.problems import RETRY_AFTER_S, Problem
 from tapestry.service.lifecycle import is_ended
-from tapestry.service.store import RunEvent, StoreError, TenantStore, UnknownId
+from tapestry.service.store import RunEvent, Store, StoreError
 
-POLL_S = 0.4
+COUNTER_S = 0.1  # between two looks at the counter of changes
+POLL_S = 0.4  # between two queries where there is none
+NOTIFIED_S = 2.0  # the same while writers wake the feed: what one sends may be lost with the connection
 AT_ONCE = 500
-KEPT = 2000
-POLLS_TO_LOOK = 10  # without news, after which it is looked whether the run is there still
+KEPT_BYTES = 2 * 2**20  # of each watched run, the newest
 
 log = logging.getLogger("tapestry.api")
 
 
+@dataclass(frozen=True, slots=True)
+class EncodedEvent:
+    """An event as its text is sent to all viewers; `is_last` if it ends the run."""
+
+    number: int
+    text: bytes
+    is_last: bool
+
+
+class Viewer:
+    """Someone who follows a run until it has ended, or until they leave."""
+
+    def __init__(self) -> None:
+        self.is_gone = False
+        self._waiting: asyncio.Future[None] | None = None
+
+    def leave(self) -> None:
+        """End the viewer's stream."""
+        self.is_gone = True
+        self.wake()
+
+    def wake(self) -> None:
+        """End the wait, if the viewer waits."""
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
+
+    async def wait(self, patience_s: float) -> bool:
+        """Wait until woken; return False if that did not happen in time."""
+        self._waiting = asyncio.get_running_loop().create_future()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(patience_s):
+                await self._waiting
+                return True
+        return False
+
+
 @dataclass
 class _Channel:
-    """The viewers of one run, and the events since the first of them came: those after number `base`."""
+    """The viewers of one run, and the newest of its events: those after number `base`."""
 
-    base: int
-    viewers: int = 0
-    recent: deque[RunEvent] = field(default_factory=deque)
+    base: int = 0
+    viewers: set[Viewer] = field(default_factory=set)
+    recent: list[EncodedEvent] = field(default_factory=list)
+    size: int = 0
     is_over: bool = False
-    news: asyncio.Event = field(default_factory=asyncio.Event)
-    poller: asyncio.Task[None] | None = None
+    first: asyncio.Task[None] | None = None
 
     @property
     def newest(self) -> int:
         return self.recent[-1].number if self.recent else self.base
 
-    def since(self, number: int) -> Sequence[RunEvent]:
-        """Return the kept events after a number that is at least `base`."""
-        return [event for event in self.recent if event.number > number]
+    def since(self, number: int) -> Sequence[EncodedEvent]:
+        """Return the kept events after a number that is at least `base`; numbers have no gaps."""
+        return self.recent[number - self.base :]
 
-    def add(self, events: Sequence[RunEvent]) -> None:
-        """Store new events, wake those who wait, and drop the oldest events beyond the limit."""
+    def add(self, events: Sequence[EncodedEvent]) -> None:
+        """Keep new events, wake the viewers, and drop the oldest events beyond the limit."""
         self.recent.extend(events)
-        while len(self.recent) > KEPT:
-            self.base = self.recent.popleft().number
-        self.is_over = self.is_over or any(map(is_end, events))
+        self.size += sum(len(event.text) for event in events)
+        dropped = 0
+        while self.size > KEPT_BYTES and dropped < len(self.recent) - 1:
+            self.size -= len(self.recent[dropped].text)
+            dropped += 1
+        if dropped:
+            self.base = self.recent[dropped - 1].number
+            del self.recent[:dropped]
+        self.is_over = self.is_over or any(event.is_last for event in events)
         self.wake()
 
     def end(self) -> None:
@@ -55,21 +104,42 @@ class _Channel:
         self.wake()
 
     def wake(self) -> None:
-        self.news.set()
-        self.news = asyncio.Event()
+        for viewer in self.viewers:
+            viewer.wake()
 
 
 class EventFeed:
-    """The events of runs as they are recorded, for any number of viewers."""
+    """The events of runs as they are recorded, encoded, for any number of viewers."""
 
-    def __init__(self) -> None:
+    def __init__(self, store: Store, most_per_caller: int) -> None:
+        self._store, self._most = store, most_per_caller
+        self._callers: Counter[str] = Counter()
         self._channels: dict[str, _Channel] = {}
         self._is_closed = False
+        self._poller: asyncio.Task[None] | None = None
 
     @property
     def viewers(self) -> int:
         """The number of viewers of all runs now."""
-        return sum(channel.viewers for channel in self._channels.values())
+        return sum(len(channel.viewers) for channel in self._channels.values())
+
+    @contextmanager
+    def place(self, caller: str) -> Iterator[None]:
+        """Take a place for a stream of a caller for as long as the block runs.
+
+        Raises:
+            Problem: 429, the caller has as many streams as one may have.
+        """
+        if self._callers[caller] >= self._most:
+            message = f"{self._most} event streams are open for you already; close one first"
+            raise Problem(429, "too_many_streams", message, headers={"Retry-After": str(RETRY_AFTER_S)})
+        self._callers[caller] += 1
+        try:
+            yield
+        finally:
+            self._callers[caller] -= 1
+            if not self._callers[caller]:
+                del self._callers[caller]
 
     def close(self) -> None:
         """End all event streams: the server shuts down, and viewers will reconnect elsewhere or later."""
@@ -78,104 +148,117 @@ class EventFeed:
             channel.wake()
 
     async def follow(
-        self, store: TenantStore, run_id: str, after: int, patience_s: float
-    ) -> AsyncGenerator[Sequence[RunEvent]]:
-        """Yield the events of a tenant's run after a number, in batches, until the run has ended; an empty batch when
-        nothing came for `patience_s` seconds. A number that the run has not reached is ignored: all events are yielded.
+        self, run_id: str, after: int, patience_s: float, viewer: Viewer
+    ) -> AsyncGenerator[Sequence[EncodedEvent]]:
+        """Yield the events after a number, in batches, until the run has ended or the viewer leaves.
+
+        A batch is empty when nothing came for `patience_s` seconds. A number that the run has not reached is ignored:
+        all events are yielded.
+
+        Raises:
+            StoreError: the database does not answer, or there is no such run.
         """
-        if after and not await run_in_threadpool(store.runs.events, run_id, after - 1, 1):
-            after = 0
-        async for events in self._stored(store, run_id, after):
-            yield events
-            after = events[-1].number
-            if is_end(events[-1]):
-                return
+        channel = self._channels.setdefault(run_id, _Channel())
+        channel.viewers.add(viewer)
         try:
-            has_ended = is_ended((await run_in_threadpool(store.runs.get, run_id)).status)
-        except UnknownId:  # it was deleted in the meantime
-            return
-        if has_ended:
-            async for events in self._stored(store, run_id, after):
-                yield events
-            return
-        async with aclosing(self._live(store, run_id, after, patience_s)) as live:
-            async for events in live:
-                yield events
-
-    async def _stored(
-        self, store: TenantStore, run_id: str, after: int
-    ) -> AsyncGenerator[Sequence[RunEvent]]:
-        """Yield the events that are in the database already, in batches."""
-        while not self._is_closed:
-            events = await run_in_threadpool(store.runs.events, run_id, after, AT_ONCE)
-            if not events:
-                return
-            yield events
-            after = events[-1].number
-
-    async def _live(
-        self, store: TenantStore, run_id: str, after: int, patience_s: float
-    ) -> AsyncGenerator[Sequence[RunEvent]]:
-        """Yield new events as the run's poller finds them, in batches."""
-        channel = self._channels.setdefault(run_id, _Channel(after))
-        channel.viewers += 1
-        if channel.poller is None:
-            channel.poller = asyncio.create_task(self._poll(store, run_id, channel))
-        try:
-            while not self._is_closed:
-                news = channel.news
-                if after < channel.base:  # slower than what is kept here
-                    async for events in self._stored(store, run_id, after):
-                        yield events
-                        after = events[-1].number
-                events = channel.since(after)
-                if events:
-                    yield events
-                    after = events[-1].number
+            if channel.first is None:
+                channel.first = asyncio.create_task(self._load(run_id, channel))
+            await asyncio.shield(channel.first)
+            if self._poller is None:
+                self._poller = asyncio.create_task(self._poll())
+            if after > channel.newest:
+                after = 0
+            while not (self._is_closed or viewer.is_gone):
+                events: Sequence[EncodedEvent]
+                if after < channel.base:  # further back than what is kept here
+                    events = await run_in_threadpool(self._read, run_id, after)
+                elif events := channel.since(after):
+                    pass
                 elif channel.is_over:
                     return
                 else:
-                    try:
-                        await asyncio.wait_for(news.wait(), patience_s)
-                    except TimeoutError:
+                    if not await viewer.wait(patience_s):
                         yield ()
+                    continue
+                if not events:  # it was deleted in the meantime
+                    return
+                yield events
+                after = events[-1].number
         finally:
-            channel.viewers -= 1
-            if channel.viewers == 0:
-                channel.poller.cancel()
-                self._channels.pop(run_id, None)
+            channel.viewers.discard(viewer)
+            if not channel.viewers and self._channels.get(run_id) is channel:
+                del self._channels[run_id]
 
-    async def _poll(self, store: TenantStore, run_id: str, channel: _Channel) -> None:
-        """Poll the database for events of this run until it has ended, or was deleted."""
-        quiet = 0
-        while not channel.is_over and not self._is_closed:
-            try:
-                events = await run_in_threadpool(store.runs.events, run_id, channel.newest, AT_ONCE)
-            except StoreError as error:
-                log.warning("events of run %s: %s", run_id, error, extra={"run_id": run_id})
-                events = ()
-            if events:
-                channel.add(events)
-            quiet = 0 if events else quiet + 1
-            if quiet % POLLS_TO_LOOK == POLLS_TO_LOOK - 1 and not await run_in_threadpool(
-                _is_there, store, run_id
-            ):
+    async def _load(self, run_id: str, channel: _Channel) -> None:
+        """Read the newest events of a run."""
+        try:
+            last = await run_in_threadpool(self._store.run_watch.last_events, [run_id])
+            if run_id not in last:  # it was deleted in the meantime
                 channel.end()
                 return
-            await asyncio.sleep(POLL_S)
+            channel.base = max(0, last[run_id] - AT_ONCE)
+            channel.add(await run_in_threadpool(self._read, run_id, channel.base))
+        except BaseException:
+            channel.first = None  # the next viewer tries again
+            raise
+
+    def _read(self, run_id: str, after: int) -> list[EncodedEvent]:
+        return [_encoded(event) for event in self._store.run_watch.events(run_id, after, AT_ONCE)]
+
+    async def _poll(self) -> None:
+        """Look for new events of all watched runs as long as there are any."""
+        notified, loop = asyncio.Event(), asyncio.get_running_loop()
+        notices = self._store.notices(lambda: loop.call_soon_threadsafe(notified.set))
+        counted = None
+        try:
+            while self._channels and not self._is_closed:
+                changes = self._store.changes.now()
+                if changes is None or changes != counted:
+                    notified.clear()
+                    counted = changes if await self._look() else None
+                pause_s = NOTIFIED_S if notices.is_listening else POLL_S if changes is None else COUNTER_S
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(pause_s):
+                        await notified.wait()
+        finally:
+            self._poller = None
+            await run_in_threadpool(notices.end)
+
+    async def _look(self) -> bool:
+        """Read what is new of all watched runs; return False if the database does not answer."""
+        loaded = {run_id: channel for run_id, channel in self._channels.items() if channel.recent}
+        known = {run_id: channel.newest for run_id, channel in loaded.items() if not channel.is_over}
+        try:
+            news = await run_in_threadpool(self._news, known)
+        except StoreError as error:
+            log.warning("events: %s", error)
+            return False
+        for run_id, events in news.items():
+            if events is None:
+                loaded[run_id].end()
+            else:
+                loaded[run_id].add(events)
+        return True
+
+    def _news(self, known: Mapping[str, int]) -> dict[str, list[EncodedEvent] | None]:
+        """Return the events of runs after those known, where there are any; None of runs that are gone."""
+        last = self._store.run_watch.last_events(list(known))
+        found: dict[str, list[EncodedEvent] | None] = {}
+        for run_id, newest in known.items():
+            if run_id not in last:
+                found[run_id] = None
+                continue
+            events: list[EncodedEvent] = []
+            while last[run_id] > (events[-1].number if events else newest):
+                portion = self._read(run_id, events[-1].number if events else newest)
+                if not portion:  # it was deleted in the meantime
+                    break
+                events += portion
+            if events:
+                found[run_id] = events
+        return found
 
 
-def is_end(event: RunEvent) -> bool:
-    """Return whether this event is the last one of its run."""
-    return event.kind == "status" and is_ended(event.data["status"])
-
-
-def _is_there(store: TenantStore, run_id: str) -> bool:
-    """Return whether a run is there; where the database does not answer, it may be."""
-    try:
-        store.runs.get(run_id)
-    except UnknownId:
-        return False
-    except StoreError as error:
-        log.warning("run %s: %s", run_id, error, extra={"run_id": run_id})
-    return True
+def _encoded(event: RunEvent) -> EncodedEvent:
+    text = b"id: %d\nevent: %s\ndata: %s\n\n" % (event.number, event.kind.encode(), encoded(event.data))
+    return EncodedEvent(event.number, text, event.kind == "status" and is_ended(event.data["status"]))

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query
 from fastapi.responses import Response, StreamingResponse
 from starlette.concurrency import run_in_threadpool
+from starlette.types import Receive, Scope, Send
 
-from tapestry.service.api.answers import encoded
 from tapestry.service.api.context import Context, Parts
+from tapestry.service.api.event_feed import EncodedEvent, EventFeed, Viewer
+from tapestry.service.api.keys import caller_of
 from tapestry.service.api.openapi_parts import Answers, RunId, problems
 from tapestry.service.api.problems import Problem
 from tapestry.service.lifecycle import is_ended
-from tapestry.service.store import RunEvent
 from tapestry.teg.faults import Fault
 
 router = APIRouter(prefix="/v1/runs", tags=["runs"])
@@ -50,7 +52,7 @@ ANSWERS: Answers = {
 }
 
 
-@router.get("/{run_id}/events", responses=ANSWERS | problems(404, 422), response_class=StreamingResponse)
+@router.get("/{run_id}/events", responses=ANSWERS | problems(404, 422, 429), response_class=StreamingResponse)
 async def get_events(
     run_id: RunId,
     parts: Parts,
@@ -69,7 +71,7 @@ async def get_events(
         after = int(last)
     if await run_in_threadpool(_is_complete, parts, run_id, after):
         return Response(status_code=204, headers=HEADERS)  # a browser that hears this does not come again
-    return StreamingResponse(_stream(parts, run_id, after), headers=HEADERS, media_type="text/event-stream")
+    return EventStream(parts.event_feed, run_id, after)
 
 
 def _is_complete(parts: Context, run_id: str, after: int) -> bool:
@@ -80,12 +82,30 @@ def _is_complete(parts: Context, run_id: str, after: int) -> bool:
     return not seen or (after > 0 and len(seen) == 1 and seen[0].number == after)
 
 
-async def _stream(parts: Context, run_id: str, after: int) -> AsyncIterator[bytes]:
-    yield f"retry: {RETRY_MS}\n\n".encode()
-    async with aclosing(parts.event_feed.follow(parts.store, run_id, after, HEARTBEAT_S)) as portions:
+class EventStream(StreamingResponse):
+    """The events of a run for one viewer, who is let go when the connection is."""
+
+    def __init__(self, feed: EventFeed, run_id: str, after: int) -> None:
+        self._feed, self._viewer = feed, Viewer()
+        portions = feed.follow(run_id, after, HEARTBEAT_S, self._viewer)
+        super().__init__(_texts(portions), headers=HEADERS, media_type="text/event-stream")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._feed.place(caller_of(scope)):
+            watching = asyncio.create_task(self._watch(receive))
+            try:
+                await self.stream_response(send)
+            finally:
+                watching.cancel()
+
+    async def _watch(self, receive: Receive) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self._viewer.leave()
+
+
+async def _texts(portions: AsyncGenerator[Sequence[EncodedEvent]]) -> AsyncIterator[bytes]:
+    yield b"retry: %d\n\n" % RETRY_MS
+    async with aclosing(portions):
         async for events in portions:
-            yield b"".join(map(_text, events)) or b": still there\n\n"
-
-
-def _text(event: RunEvent) -> bytes:
-    return b"id: %d\nevent: %s\ndata: %s\n\n" % (event.number, event.kind.encode(), encoded(event.data))
+            yield b"".join(event.text for event in events) or b": still there\n\n"

@@ -23,7 +23,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tapestry.service.api.problems import RETRY_AFTER_S, respond
-from tapestry.service.api.users import OPERATOR, is_operator, note_user
+from tapestry.service.api.users import OPERATOR, is_operator, note_user, noted_user
 from tapestry.service.store import ApiKey, KeyScope, Store, StoreError
 
 COOKIE = "tapestry_key"
@@ -192,6 +192,12 @@ def address_of(scope: Scope) -> str:
     """Return the address that a request came from."""
     client = scope.get("client")
     return str(client[0]) if client else ""
+
+
+def caller_of(scope: Scope) -> str:
+    """Return whose request it is: a key, or an address where none is needed."""
+    key = noted_user(scope)
+    return f"address {address_of(scope)}" if key is None else f"key {key.prefix}"
 
 
 def too_many() -> Response:

@@ -40,7 +40,7 @@ TITLES = {
     415: "Another content type is expected",
     421: "Another host",
     422: "The request cannot be carried out",
-    429: "The queue is full",
+    429: "Too much at once",
     500: "A fault of this program",
     503: "Not now",
 }

@@ -22,8 +22,13 @@ def note_user(scope: Scope, key: ApiKey) -> None:
     scope[NOTED] = key
 
 
+def noted_user(scope: Scope) -> ApiKey | None:
+    """Return the key with which a request is sent; None where none is needed."""
+    key = scope.get(NOTED)
+    assert key is None or isinstance(key, ApiKey)
+    return key
+
+
 def user_of(scope: Scope) -> ApiKey:
     """Return the key with which a request is sent; where none is needed, one that may do everything."""
-    key = scope.get(NOTED, OPERATOR)
-    assert isinstance(key, ApiKey)
-    return key
+    return noted_user(scope) or OPERATOR

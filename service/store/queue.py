@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, 
 
 from tapestry.service.scheduling import USUAL
 from tapestry.service.store.graphs import insert_if_new
+from tapestry.service.store.notices import notify
 from tapestry.service.store.records import Idempotency, Kind, Submitted
 from tapestry.service.store.sessions import KeyReused, QueueFull
 from tapestry.service.store.tables import EventRow, IdempotencyRow, LeaseRow, RunRow
@@ -112,6 +113,7 @@ def append_event(connection: Connection, run_id: str, kind: str, data: Any, now:
     )
     row = {"run_id": run_id, "number": number, "kind": kind, "data": data, "created_at": now}
     connection.execute(insert(EventRow).values(row))
+    notify(connection)
     return int(number or 0)
 
 

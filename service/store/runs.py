@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -31,10 +31,10 @@ from tapestry.service.store.records import (
     StoredRun,
     Submitted,
 )
+from tapestry.service.store.run_watch import events_of
 from tapestry.service.store.sessions import AlreadyEnded, Database, UnknownId
 from tapestry.service.store.tables import (
     CheckpointRow,
-    EventRow,
     GraphRow,
     HistoryRow,
     LeaseRow,
@@ -230,11 +230,8 @@ class Runs:
 
     def events(self, run_id: str, after: int = 0, limit: int = 500) -> tuple[RunEvent, ...]:
         """Return the events of a run after the event with that number, at most `limit`."""
-        query = select(EventRow.number, EventRow.kind, EventRow.data, EventRow.created_at)
-        query = query.where(EventRow.run_id == run_id, EventRow.number > after)
         with self._database.reading() as connection:
-            rows = connection.execute(query.order_by(EventRow.number).limit(limit))
-            return tuple(RunEvent(*row) for row in rows)
+            return events_of(connection, run_id, after, limit)
 
     def mesh(self, run_id: str) -> Mapping[str, Any]:
         """Return the document of a run's mesh."""
@@ -243,12 +240,6 @@ class Runs:
         if mesh is None:
             raise UnknownId(f"there is no run {run_id!r}")
         return dict(mesh)
-
-    def revisions(self, run_ids: Collection[str]) -> dict[str, int]:
-        """Return the revisions of those of these runs that are there: what is shown of one changes with it alone."""
-        query = select(RunRow.id, RunRow.revision).where(RunRow.id.in_(run_ids))
-        with self._database.reading() as connection:
-            return {row.id: row.revision for row in connection.execute(query)}
 
     def request_cancel(self, run_id: str, now: datetime) -> RunSummary:
         """Request the end of a run: at once if no worker has claimed it, else as soon as its worker notices.

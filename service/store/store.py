@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import secrets
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -28,7 +28,9 @@ from tapestry.service.store.graphs import Graphs
 from tapestry.service.store.jobs import Jobs
 from tapestry.service.store.keys import Keys
 from tapestry.service.store.learning import Learning
+from tapestry.service.store.notices import Notices
 from tapestry.service.store.plans import Plans
+from tapestry.service.store.run_watch import RunWatch
 from tapestry.service.store.runs import Runs
 from tapestry.service.store.sessions import Database
 from tapestry.service.store.tables import IdempotencyRow
@@ -83,6 +85,7 @@ class Store(TenantStore):
         self.workers = Workers(self._database, clock)
         self.epochs = Epochs(self._database)
         self.keys = Keys(self._database)
+        self.run_watch = RunWatch(self._database)
         self.changes = ChangeCounter(self._database.engine)
         self.tenants = Tenants(self._database)
 
@@ -93,20 +96,13 @@ class Store(TenantStore):
             found = self._views[tenant] = TenantStore(self._database.of(tenant), self.address.url)
         return found
 
-    def revisions(self, subjects: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int]:
-        """Return the revisions of those of these runs, each by its tenant and id, that are there."""
-        of_tenant: dict[str, list[str]] = {}
-        for tenant, run_id in subjects:
-            of_tenant.setdefault(tenant, []).append(run_id)
-        return {
-            (tenant, run_id): revision
-            for tenant, run_ids in of_tenant.items()
-            for run_id, revision in self.of(tenant).runs.revisions(run_ids).items()
-        }
-
     def of_all(self) -> tuple[TenantStore, ...]:
         """Return the store as each tenant sees it."""
         return tuple(map(self.of, self.tenants.names()))
+
+    def notices(self, wake: Callable[[], object]) -> Notices:
+        """Begin to listen to those who write events, where the database carries their messages; `end()` when done."""
+        return Notices(self._database.engine, wake)
 
     def ping(self) -> None:
         """Check that the database answers."""

@@ -12,9 +12,13 @@ from typing import Any
 
 import httpx
 import pytest
+from sqlalchemy import delete
 
+from tapestry.service.api import event_feed as feed_module
 from tapestry.service.api import events as events_module
 from tapestry.service.store import Job
+from tapestry.service.store.run_watch import RunWatch
+from tapestry.service.store.tables import RunRow
 from tests.service.api.conftest import Service, complaint, serving
 from tests.service.processes import eventually
 from tests.service.store.submissions import plans, update_of
@@ -126,26 +130,58 @@ def test_a_viewer_of_the_future_gets_everything(service: Service) -> None:
     assert watch.numbers() == other.numbers() == [1, 2, 3]
 
 
-@pytest.mark.slow
-def test_one_asks_the_database_for_all(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    job = claimed(service)
-    runs = type(service.store.runs)
-    requested, events = [], runs.events
+def test_events_are_read_and_encoded_once_for_all(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = [claimed(service), claimed(service)]
+    read, encoded = [], []
+    events, encode = RunWatch.events, feed_module.encoded
 
-    def counted(self: Any, run_id: str, after: int = 0, limit: int = 500) -> Any:
-        requested.append(after)
+    def counted(self: RunWatch, run_id: str, after: int, limit: int) -> Any:
+        read.append((run_id, after))
         return events(self, run_id, after, limit)
 
-    monkeypatch.setattr(runs, "events", counted)
-    watches = [Watch(service, job.subject) for _ in range(10)]
+    def counting(data: Any) -> bytes:
+        encoded.append(data)
+        return encode(data)
+
+    watches = [Watch(service, job.subject) for job in jobs for _ in range(5)]
     eventually(lambda: all(watch.numbers() == [1, 2] for watch in watches), SOON_S, "ten viewers")
-    time.sleep(0.5)
-    requested.clear()
-    find_plans(service, job, (1e-3, 2**20))
-    finish(service, job)
+    monkeypatch.setattr(RunWatch, "events", counted)
+    monkeypatch.setattr(feed_module, "encoded", counting)
+    for job in jobs:
+        find_plans(service, job, (1e-3, 2**20))
+        finish(service, job)
     eventually(lambda: all(watch.has_ended for watch in watches), SOON_S, "their end")
-    assert len(requested) <= 6
+    numbers = [len(watch.numbers()) for watch in watches]
+    assert len(encoded) == sum(numbers[::5]) - 4, "all but the first two of each run, once"
+    assert len(read) <= 2 * 5, "at most once per run and write, whoever watches"
     assert len({tuple(watch.numbers()) for watch in watches}) == 1
+
+
+def test_a_late_viewer_gets_what_is_kept_no_more(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feed_module, "AT_ONCE", 3)
+    monkeypatch.setattr(feed_module, "KEPT_BYTES", 500)
+    job = claimed(service)
+    early = Watch(service, job.subject)
+    for count in range(1, 6):
+        find_plans(service, job, (count * 1e-3, 2**20 - count))
+    late = Watch(service, job.subject)
+    eventually(lambda: len(late.numbers()) > 10, SOON_S, "all so far")
+    finish(service, job)
+    for watch in (early, late):
+        eventually(lambda watch=watch: watch.has_ended, SOON_S, "the end")
+    assert early.text == late.text
+    assert late.numbers() == list(range(1, len(late.numbers()) + 1))
+
+
+def test_a_run_that_is_deleted_ends_its_streams(service: Service) -> None:
+    job = claimed(service)
+    finish(service, job)
+    other = claimed(service)
+    watch = Watch(service, other.subject)
+    eventually(lambda: watch.numbers() == [1, 2], SOON_S, "a viewer")
+    with service.store._database.writing() as connection:
+        connection.execute(delete(RunRow).where(RunRow.id == other.subject))
+    eventually(lambda: watch.has_ended, SOON_S, "the end")
 
 
 def test_silence_is_filled_with_comments(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,8 @@ import pytest
 from tapestry.service.api.answers import encoded
 from tapestry.service.api.kept_answers import FRONTIER, RUN, KeptAnswers, Revisions, Subject
 from tapestry.service.store import StoreError
-from tests.service.api.conftest import Service, complaint, serving
+from tests.service.api.conftest import Serve, Service, complaint, serving
+from tests.service.programs import NOON, finished_run, two_layers
 from tests.service.store.submissions import plans, update_of
 
 LEASE_S = 600.0
@@ -73,6 +74,27 @@ def test_what_is_kept_is_refused_like_anything_else(service: Service) -> None:
     assert answer.headers["x-content-type-options"] == "nosniff"
     lines = service.http.get("/metrics").text
     assert 'route="/v1/runs/{run_id}",status="200"' in lines, "counted by its route"
+
+
+def test_what_is_kept_for_one_tenant_is_nothing_to_another(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tapestry.service.api.keys.KNOWN_S", 0.0)  # there are keys at once
+    service = serve()
+    mine, other = (
+        {"Authorization": f"Bearer {service.store.keys.add(name, 'read', NOON, tenant=name)[0]}"}
+        for name in ("ada", "bob")
+    )
+    run_id = service.store.of("ada").runs.save_finished(finished_run(two_layers()))
+    for path in (f"/v1/runs/{run_id}", f"/v1/runs/{run_id}/frontier", f"/v1/runs/{run_id}/events"):
+        tags = []
+        for _ in range(2):  # the second time the answer is kept
+            answer = service.http.get(path, headers=mine)
+            assert answer.status_code == 200
+            tags.append(answer.headers.get("etag", '""'))
+            complaint(service.http.get(path, headers=other), 404, "unknown_id")
+            complaint(service.http.get(path, headers={**other, "If-None-Match": tags[0]}), 404, "unknown_id")
+        assert tags[0] == tags[1]
 
 
 class Database:

@@ -18,7 +18,7 @@ def shown(store: Store, run_id: str) -> Any:
 
 
 def revision(store: Store, run_id: str) -> int:
-    return store.runs.revisions([run_id])[run_id]
+    return store.run_watch.revisions([("default", run_id)])["default", run_id]
 
 
 WRITES = ("release", "phase", "begin", "checkpoint", "foresee", "recost", "verified", "end_run")
@@ -74,8 +74,9 @@ def test_an_execution_that_checks_a_plan_of_an_ended_run_raises_its_revision(sto
 
 
 def test_runs_that_are_not_there_have_none(store: Store, run_id: str) -> None:
-    assert store.runs.revisions([run_id, "0123456789ab"]) == {run_id: 1}
-    assert store.runs.revisions([]) == {}
+    there, others = ("default", run_id), [("default", "0123456789ab"), ("another", run_id)]
+    assert store.run_watch.revisions([there, *others]) == {there: 1}
+    assert store.run_watch.revisions([]) == {}
 
 
 def test_a_file_counts_what_anybody_commits(store: Store, store_url: str, job: Job) -> None:

@@ -156,7 +156,6 @@ ANSWERS: Mapping[str, Mapping[str, tuple[Callable[[Any, World], Any], Any]]] = {
         "history": (lambda runs, w: runs.history(w.run), ()),
         "events": (lambda runs, w: runs.events(w.run), ()),
         "mesh": (lambda runs, w: runs.mesh(w.run), UnknownId),
-        "revisions": (lambda runs, w: runs.revisions([w.run]), {}),
         "set_priority": (lambda runs, w: runs.set_priority(w.queued, 3), UnknownId),
         "request_cancel": (lambda runs, w: runs.request_cancel(w.queued, NOON), UnknownId),
     },
