@@ -18,7 +18,7 @@ import uvicorn
 from tapestry.service.api.app import create_app
 from tapestry.service.api.context import Context
 from tapestry.service.connections import Connections, LimitedProtocol
-from tapestry.service.settings import ServiceSettings
+from tapestry.service.settings import ServiceSettings, SettingsError
 from tapestry.service.store import Store, StoreError
 from tapestry.service.worker.supervisor import EmbeddedWorker
 
@@ -55,7 +55,8 @@ class ServiceServer:
     Port 0 takes any free port; `address` contains the chosen one.
 
     Raises:
-        ServingError: the address is taken or not allowed, or the database cannot be used.
+        ServingError: the address is taken or not allowed, nobody has a key where others can reach it,
+            or the database cannot be used.
     """
 
     def __init__(
@@ -73,7 +74,12 @@ class ServiceServer:
         options = ["--log-level", log_level, *([] if islands is None else ["--islands", str(islands)])]
         self._worker = EmbeddedWorker(self._store, settings.database_url, options) if worker else None
         _allow_files(settings.connections.total + OTHER_FILES)
-        app = create_app(settings)
+        try:
+            app = create_app(settings)
+        except SettingsError as error:
+            self._socket.close()
+            self._store.close()
+            raise ServingError(str(error)) from error
         connections = Connections(settings.connections)
         config = uvicorn.Config(
             app,

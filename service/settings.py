@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ipaddress
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 HOME = "TAPESTRY_HOME"
@@ -13,6 +14,14 @@ HOST = "TAPESTRY_HOST"
 PORT = "TAPESTRY_PORT"
 API_KEY = "TAPESTRY_API_KEY"
 ALLOWED_HOSTS = "TAPESTRY_ALLOWED_HOSTS"
+PROXY_SECRET = "TAPESTRY_PROXY_SECRET"
+PROXY_HEADERS = {
+    "user": "TAPESTRY_PROXY_USER_HEADER",
+    "tenant": "TAPESTRY_PROXY_TENANT_HEADER",
+    "scope": "TAPESTRY_PROXY_SCOPE_HEADER",
+}
+REQUEST_RATE = "TAPESTRY_REQUESTS_PER_SECOND"
+SUBMISSION_RATE = "TAPESTRY_SUBMISSIONS_PER_SECOND"
 
 SHORTEST_KEY = 16
 
@@ -57,6 +66,30 @@ class ConnectionLimits:
 
 
 @dataclass(frozen=True)
+class ProxyIdentity:
+    """The headers by which a proxy names the user of a request, beside the `secret` that only it and the service know.
+
+    Without the header of the tenant a user is of the default one; without that of the scope it may read.
+    """
+
+    secret: str = field(repr=False)
+    user: str = "X-Tapestry-User"
+    tenant: str = "X-Tapestry-Tenant"
+    scope: str = "X-Tapestry-Scope"
+
+
+@dataclass(frozen=True)
+class Rates:
+    """The requests and submissions that one key may send per second, on average; 0: as many as it likes.
+
+    A key may be ahead of that by what it could have sent in `BURST_S` seconds.
+    """
+
+    requests_per_s: float = 500.0
+    submissions_per_s: float = 10.0
+
+
+@dataclass(frozen=True)
 class ServiceSettings:
     """The settings of a server. `allowed_hosts` are names it answers to beyond its own address."""
 
@@ -67,16 +100,30 @@ class ServiceSettings:
     allowed_hosts: tuple[str, ...] = ()
     limits: Limits = Limits()
     connections: ConnectionLimits = ConnectionLimits()
+    proxy: ProxyIdentity | None = None
+    rates: Rates = Rates()
 
     def __post_init__(self) -> None:
         if self.api_key is not None and len(self.api_key) < SHORTEST_KEY:
             raise SettingsError(
                 f"{API_KEY} is too short to keep anybody out: at least {SHORTEST_KEY} characters"
             )
-        if self.api_key is None and not self.is_loopback:
+        if self.proxy is not None and len(self.proxy.secret) < SHORTEST_KEY:
             raise SettingsError(
-                f"listening on {self.host} lets others in, so a key is needed: set {API_KEY} to a secret of "
-                f"at least {SHORTEST_KEY} characters, or listen on 127.0.0.1"
+                f"{PROXY_SECRET} is too short to keep anybody out: at least {SHORTEST_KEY} characters"
+            )
+
+    def require_key(self, has_named: bool) -> None:
+        """Check that somebody can be known where others can reach the service: by a key of the settings, one of those
+        with names, or a proxy.
+
+        Raises:
+            SettingsError: nobody can.
+        """
+        if self.api_key is None and self.proxy is None and not self.is_loopback and not has_named:
+            raise SettingsError(
+                f"listening on {self.host} lets others in, so a key is needed: make one (tapestry keys add NAME), "
+                f"set {API_KEY} to a secret of at least {SHORTEST_KEY} characters, or listen on 127.0.0.1"
             )
 
     @property
@@ -124,7 +171,29 @@ def service_settings(
         allowed_hosts=tuple(
             name.strip() for name in environment.get(ALLOWED_HOSTS, "").split(",") if name.strip()
         ),
+        proxy=_proxy(environment),
+        rates=Rates(
+            _rate(environment, REQUEST_RATE, Rates.requests_per_s),
+            _rate(environment, SUBMISSION_RATE, Rates.submissions_per_s),
+        ),
     )
+
+
+def _proxy(environment: Mapping[str, str]) -> ProxyIdentity | None:
+    secret = environment.get(PROXY_SECRET)
+    names = {part: environment[name] for part, name in PROXY_HEADERS.items() if environment.get(name)}
+    return ProxyIdentity(secret, **names) if secret else None
+
+
+def _rate(environment: Mapping[str, str], name: str, usual: float) -> float:
+    text = environment.get(name)
+    try:
+        rate = usual if not text else float(text)
+    except ValueError:
+        rate = math.nan
+    if not 0 <= rate < math.inf:
+        raise SettingsError(f"{name} is a number of at least 0 (0: no limit), not {text!r}")
+    return rate
 
 
 _database_url = database_url

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from importlib.metadata import version
 
 from fastapi import Depends, FastAPI
@@ -12,6 +13,7 @@ from starlette.middleware import Middleware
 from starlette.staticfiles import StaticFiles
 
 from tapestry.service.api import (
+    audit,
     batches,
     events,
     executions,
@@ -26,6 +28,7 @@ from tapestry.service.api import (
     runs,
     tensors,
 )
+from tapestry.service.api.audit import AuditLog
 from tapestry.service.api.catalogs import new_router
 from tapestry.service.api.context import Context
 from tapestry.service.api.event_feed import EventFeed
@@ -39,11 +42,12 @@ from tapestry.service.api.login import login_router
 from tapestry.service.api.origins import LOOPBACK, SafeHeaders, SameOrigin
 from tapestry.service.api.parameters import check_parameters
 from tapestry.service.api.problems import add_handlers
+from tapestry.service.api.rates import RateLimit
 from tapestry.service.api.task_pool import TaskPool
 from tapestry.service.api.uploads import IN_MEMORY_BYTES
 from tapestry.service.dashboard import STATIC, error_page
 from tapestry.service.dashboard import router as dashboard
-from tapestry.service.settings import ServiceSettings
+from tapestry.service.settings import ServiceSettings, SettingsError
 from tapestry.service.store import Store
 
 DESCRIPTION = (
@@ -58,14 +62,20 @@ def create_app(settings: ServiceSettings) -> FastAPI:
 
     Raises:
         StoreError: the database cannot be used.
+        SettingsError: others can reach it, and nobody has a key.
     """
     MultiPartParser.spool_max_size = IN_MEMORY_BYTES
     store = Store(settings.database_url)
+    try:
+        settings.require_key(store.keys.any_valid(datetime.now(UTC)))
+    except SettingsError:
+        store.close()
+        raise
     answers = KeptAnswers(Revisions(store.run_watch.revisions), store.changes.now)
     feed = EventFeed(store, settings.connections.streams_per_key)
     context = Context(store, store, settings, TaskPool(), feed, answers)
     metrics = Metrics(context)
-    locks, wrong = Locks(store, settings.api_key), WrongKeys()
+    locks, wrong = Locks(store, settings), WrongKeys()
     app = FastAPI(
         title="Tapestry",
         version=version("tapestry"),
@@ -90,7 +100,7 @@ def create_app(settings: ServiceSettings) -> FastAPI:
             plans.router,
         ),
         *(executions.forms, executions.router, tensors.router),
-        *(new_router(), learned.router, layouts.router),
+        *(new_router(), learned.router, layouts.router, audit.router),
         *(metrics_router(metrics), reference.router, login_router(locks, wrong), dashboard),
     )
     for router in routers:
@@ -108,7 +118,9 @@ def _middleware(context: Context, metrics: Metrics, locks: Locks, wrong: WrongKe
         Middleware(SafeHeaders),
         Middleware(Instrumentation, metrics=metrics),
         Middleware(SameOrigin, hosts=_hosts(context.settings)),
+        Middleware(AuditLog, store=context.all_tenants),
         Middleware(KeyRequired, locks=locks, wrong=wrong),
+        Middleware(RateLimit, rates=context.settings.rates),
         Middleware(BodyLimit, limits=context.settings.limits),
         Middleware(HeadAsGet),
         Middleware(ServeKept, answers=context.answers),
@@ -116,10 +128,11 @@ def _middleware(context: Context, metrics: Metrics, locks: Locks, wrong: WrongKe
 
 
 def _hosts(settings: ServiceSettings) -> tuple[str, ...] | None:
-    """Return the host names that the service accepts; None (any) if a key is set and no names are."""
+    """Return the host names that the service accepts; None (any) if it wants a key and no names are set."""
     if settings.allowed_hosts:
         return (*settings.allowed_hosts, *LOOPBACK)
-    return (*LOOPBACK, settings.host) if settings.api_key is None else None
+    is_open = settings.is_loopback and settings.api_key is None and settings.proxy is None
+    return (*LOOPBACK, settings.host) if is_open else None
 
 
 @asynccontextmanager

@@ -248,6 +248,23 @@ _BATCH = {
 }
 
 EXAMPLES: dict[str, Any] = {
+    "AuditAnswer": {
+        "items": [
+            {
+                "number": 7,
+                "at": BEGAN,
+                "tenant": "default",
+                "actor": "1f0c9a7e",
+                "address": "192.0.2.7",
+                "action": "POST /v1/runs",
+                "subject": RUN_ID,
+                "outcome": "done",
+                "status": 202,
+                "request_id": "b1946ac92492d234",
+            }
+        ],
+        "next": None,
+    },
     "GraphAnswer": _GRAPH,
     "GraphsAnswer": {"items": [_GRAPH], "next": None},
     "CandidateMovesAnswer": {

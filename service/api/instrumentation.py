@@ -9,6 +9,7 @@ import time
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from tapestry.service.api.audit import REQUEST_ID
 from tapestry.service.api.health import Metrics
 from tapestry.service.api.problems import respond
 
@@ -31,7 +32,7 @@ class Instrumentation:
             await self._app(scope, receive, send)
             return
         began, has_begun = time.perf_counter(), False
-        request_id = _id_of(Headers(scope=scope).get("x-request-id", ""))
+        request_id = scope[REQUEST_ID] = _id_of(Headers(scope=scope).get("x-request-id", ""))
 
         async def noted(message: Message) -> None:
             nonlocal has_begun

@@ -23,7 +23,17 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tapestry.service.api.problems import RETRY_AFTER_S, respond
-from tapestry.service.api.users import OPERATOR, is_operator, note_user, noted_user
+from tapestry.service.api.users import (
+    OPERATOR,
+    SECRET,
+    WrongIdentity,
+    actor_of,
+    is_operator,
+    note_user,
+    noted_user,
+    proxied,
+)
+from tapestry.service.settings import ServiceSettings
 from tapestry.service.store import ApiKey, KeyScope, Store, StoreError
 
 COOKIE = "tapestry_key"
@@ -32,6 +42,8 @@ OPEN_FOLDERS = ("/static/",)
 READING = ("GET", "HEAD", "OPTIONS")
 PURE = ("/v1/layouts/",)  # what is posted here is answered, and leaves nothing
 OPERATION = ("/metrics",)  # figures of all tenants together, for the operator only
+ADMINISTRATION = ("/v1/audit",)
+CHALLENGE = {"WWW-Authenticate": 'Bearer realm="tapestry"'}
 KNOWN_S = 2.0  # for so long a key that was right, and whether there are keys, is not looked up again
 MOST_KNOWN = 1000
 # Wrong keys of one address in so many seconds that are answered at once, the longest pause then, and how many wait.
@@ -41,16 +53,20 @@ log = logging.getLogger("tapestry.api")
 
 
 class Locks:
-    """The keys that a service accepts: that of its settings, if there is one, and those of its store."""
+    """The keys that a service accepts: that of its settings, if there is one, and those of its store.
 
-    def __init__(self, store: Store, key: str | None) -> None:
-        self._store, self._key = store, key
+    A service that more than this machine can reach is locked even when its last key has ended.
+    """
+
+    def __init__(self, store: Store, settings: ServiceSettings) -> None:
+        self._store, self._key, self.proxy = store, settings.api_key, settings.proxy
+        self._is_reachable = not settings.is_loopback
         self._known: dict[str, tuple[ApiKey, float]] = {}
         self._has_keys = (False, 0.0)
         self._lock = threading.Lock()
 
     def is_locked(self) -> bool:
-        """Return whether a key is needed: the settings have one, or the store has."""
+        """Return whether a key is needed: there is one, or others can reach the service."""
         found = self.is_known_locked()
         if found is None:
             found = self._store.keys.any_valid(datetime.now(UTC))
@@ -59,7 +75,7 @@ class Locks:
 
     def is_known_locked(self) -> bool | None:
         """Return whether a key is needed, without the database; None if that was not looked up of late."""
-        if self._key is not None:
+        if self._key is not None or self.proxy is not None or self._is_reachable:
             return True
         found, until = self._has_keys
         return found if time.monotonic() < until else None
@@ -165,8 +181,15 @@ class KeyRequired:
             return None
         headers = Headers(scope=scope)
         given, token = _bearer(headers), token_of(headers)
-        key = None
-        if given is not None:
+        try:
+            key = proxied(headers, self._locks.proxy)
+        except WrongIdentity as error:
+            if not await self._wrong.pause(address_of(scope)):
+                return too_many()
+            return respond(401, "unauthorized", str(error), headers=CHALLENGE)
+        if key is not None:
+            pass
+        elif given is not None:
             key = self._locks.known(given) or await run_in_threadpool(self._locks.of_text, given)
         elif token is not None:
             key = await run_in_threadpool(self._locks.of_session, token)
@@ -182,7 +205,7 @@ class KeyRequired:
         if wants_page and not scope["path"].startswith("/v1"):
             return RedirectResponse(f"/login?next={quote(scope['path'])}", 303)
         message = "this service has a key; send it as 'Authorization: Bearer KEY'"
-        return respond(401, "unauthorized", message, headers={"WWW-Authenticate": 'Bearer realm="tapestry"'})
+        return respond(401, "unauthorized", message, headers=CHALLENGE)
 
     def _is_open(self, path: str) -> bool:
         return path in OPEN or path.startswith(OPEN_FOLDERS)
@@ -197,7 +220,7 @@ def address_of(scope: Scope) -> str:
 def caller_of(scope: Scope) -> str:
     """Return whose request it is: a key, or an address where none is needed."""
     key = noted_user(scope)
-    return f"address {address_of(scope)}" if key is None else f"key {key.prefix}"
+    return f"address {address_of(scope)}" if key is None else f"key {key.tenant} {actor_of(key)}"
 
 
 def too_many() -> Response:
@@ -206,8 +229,22 @@ def too_many() -> Response:
     return respond(429, "too_many_attempts", "too many wrong keys came from this address", headers=headers)
 
 
+def is_pure(path: str) -> bool:
+    """Return whether what is posted to a path leaves nothing."""
+    return path.startswith(PURE)
+
+
+def has_credentials(scope: Scope) -> bool:
+    """Return whether a request shows a key, a session or what a proxy would send, or logs in."""
+    headers = Headers(scope=scope)
+    shown = _bearer(headers) or token_of(headers) or headers.get(SECRET)
+    return bool(shown) or (scope["path"] == "/login" and scope["method"] == "POST")
+
+
 def _needed(method: str, path: str) -> KeyScope:
-    if method in READING or path.startswith(PURE) or path == "/logout":
+    if path in ADMINISTRATION:
+        return "admin"
+    if method in READING or is_pure(path) or path == "/logout":
         return "read"
     return "admin" if method == "DELETE" else "submit"
 

@@ -12,6 +12,7 @@ from starlette.concurrency import run_in_threadpool
 
 from tapestry.service.api.context import Parts
 from tapestry.service.api.keys import COOKIE, Locks, WrongKeys, address_of, token_of, too_many
+from tapestry.service.api.users import note_user
 
 COOKIE_S = 30 * 24 * 3600
 
@@ -35,6 +36,7 @@ def login_router(locks: Locks, wrong: WrongKeys) -> APIRouter:
             if not await wrong.pause(address_of(request.scope)):
                 return too_many()
             return RedirectResponse(f"/login?wrong=1&next={quote(target)}", 303)
+        note_user(request.scope, known)
         now = datetime.now(UTC)
         ends_at = min(now + timedelta(seconds=COOKIE_S), known.expires_at or datetime.max.replace(tzinfo=UTC))
         token = await run_in_threadpool(locks.begin_session, known, now, ends_at)

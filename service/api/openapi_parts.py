@@ -37,7 +37,7 @@ _FAULTS = {
         }
     ]
 }
-_ALWAYS = (400, 401, 403, 421, 500, 503)
+_ALWAYS = (400, 401, 403, 421, 429, 500, 503)
 _RETRY = {"Retry-After": {"description": "seconds to wait", "schema": {"type": "integer"}}}
 LOCATION = {"Location": {"description": "where it can be followed", "schema": {"type": "string"}}}
 ETAG = {"ETag": {"description": "names this content; for If-None-Match", "schema": {"type": "string"}}}

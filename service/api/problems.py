@@ -13,6 +13,7 @@ from starlette.routing import BaseRoute, Match
 
 from tapestry.service.api.answers import encoded
 from tapestry.service.api.shape_faults import shape_faults
+from tapestry.service.api.users import user_of
 from tapestry.service.problems import problem
 from tapestry.service.requests import InvalidRequest
 from tapestry.service.store import (
@@ -147,7 +148,8 @@ def _validation(request: Request, error: Exception) -> Response:
     if rest is not None and isinstance(error.body, Mapping):
         broken = {fault.pointer.split("/")[1] for fault in faults if fault.pointer.startswith("/")}
         context = request.app.state.context
-        faults += rest(error.body, broken, context.settings.limits, context.store)
+        store = context.all_tenants.of(user_of(request.scope).tenant)
+        faults += rest(error.body, broken, context.settings.limits, store)
     return respond(422, "invalid", _summary(faults), faults)
 
 

@@ -1,5 +1,6 @@
 """The store: graphs, runs, plans, frontiers, executions, jobs and workers in a database."""
 
+from tapestry.service.store.audit import COMMAND_LINE, AuditLine
 from tapestry.service.store.codec import mesh_of, mesh_to_document
 from tapestry.service.store.database import StoreError
 from tapestry.service.store.deletion import Deletions
@@ -43,14 +44,17 @@ from tapestry.service.store.sessions import (
 )
 from tapestry.service.store.store import Store, StoreAddress, TenantStore
 from tapestry.service.store.tenancy import DEFAULT as DEFAULT_TENANT
+from tapestry.service.store.tenancy import checked_tenant
 from tapestry.service.store.tensor_values import NamedTensor, TensorPlace, TensorRequest, TensorValue
 
 __all__ = [
+    "COMMAND_LINE",
     "DEFAULT_TENANT",
     "SCOPES",
     "AlreadyEnded",
     "AnsweredEpoch",
     "ApiKey",
+    "AuditLine",
     "ComputedTensors",
     "Cursor",
     "Deletions",
@@ -91,6 +95,7 @@ __all__ = [
     "UnknownId",
     "Unreadable",
     "WorkerHeartbeat",
+    "checked_tenant",
     "mesh_of",
     "mesh_to_document",
 ]

@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 
 from sqlalchemy import ColumnElement, and_, delete, insert, or_, select, update
 
+from tapestry.service.store.audit import COMMAND_LINE, AuditLine, append_line
 from tapestry.service.store.database import StoreError
 from tapestry.service.store.graphs import insert_if_new
 from tapestry.service.store.sessions import Database, UnknownId
@@ -85,8 +86,11 @@ class Keys:
         now: datetime,
         expires_at: datetime | None = None,
         tenant: str = DEFAULT,
+        actor: str = COMMAND_LINE,
     ) -> tuple[str, ApiKey]:
         """Make a key of a tenant; return its text, which nobody can read again, and what is stored of it.
+
+        The audit log names the `actor`.
 
         Raises:
             StoreError: a valid key has this name, or it is none, or the tenant's is none.
@@ -109,6 +113,7 @@ class Keys:
                 "created_at": now,
             }
             connection.execute(insert(ApiKeyRow).values(**values, expires_at=expires_at, revoked_at=None))
+            append_line(connection, AuditLine(now, tenant, actor, "add key", subject=f"{prefix} {name}"))
             insert_if_new(connection, TenantRow, {"name": tenant, "quotas": {}, "created_at": now})
         return text, key
 
@@ -118,7 +123,7 @@ class Keys:
             rows = connection.execute(select(*_COLUMNS).order_by(ApiKeyRow.created_at, ApiKeyRow.prefix))
             return tuple(map(_key, rows))
 
-    def revoke(self, reference: str, now: datetime) -> ApiKey:
+    def revoke(self, reference: str, now: datetime, actor: str = COMMAND_LINE) -> ApiKey:
         """Revoke the valid key with this prefix or name, and end its sessions.
 
         Raises:
@@ -133,6 +138,8 @@ class Keys:
             mine = ApiKeyRow.prefix == key.prefix
             connection.execute(update(ApiKeyRow).where(mine).values(revoked_at=now))
             connection.execute(delete(SessionRow).where(SessionRow.holder == key.prefix))
+            line = AuditLine(now, key.tenant, actor, "revoke key", subject=f"{key.prefix} {key.name}")
+            append_line(connection, line)
         return replace(key, revoked_at=now)
 
     def any_valid(self, now: datetime) -> bool:

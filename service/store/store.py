@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from sqlalchemy import delete, insert, select
 
+from tapestry.service.store.audit import Audit
 from tapestry.service.store.batches import Batches
 from tapestry.service.store.changes import ChangeCounter
 from tapestry.service.store.deletion import Deletions
@@ -86,6 +87,7 @@ class Store(TenantStore):
         self.epochs = Epochs(self._database)
         self.keys = Keys(self._database)
         self.run_watch = RunWatch(self._database)
+        self.audit = Audit(self._database)
         self.changes = ChangeCounter(self._database.engine)
         self.tenants = Tenants(self._database)
 

@@ -13,6 +13,7 @@ from sqlalchemy import (
     JSON,
     BigInteger,
     CheckConstraint,
+    Connection,
     Float,
     ForeignKey,
     ForeignKeyConstraint,
@@ -23,6 +24,7 @@ from sqlalchemy import (
     String,
     Text,
     UniqueConstraint,
+    event,
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
@@ -440,6 +442,29 @@ class TenantRow(Base):
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
 
+class AuditRow(Base):
+    """A line of the audit log: who did what from where, and with what outcome. The database refuses changes of it.
+
+    `actor` is the prefix of a key, or what stands for another identity; `status` is that of the answer, if there was
+    one.
+    """
+
+    __tablename__ = "audit"
+
+    number: Mapped[int] = mapped_column(KEY, primary_key=True)
+    at: Mapped[datetime] = mapped_column(UtcDateTime, index=True)
+    tenant: Mapped[str | None] = mapped_column(TENANT)
+    actor: Mapped[str] = mapped_column(Text)
+    address: Mapped[str] = mapped_column(Text)
+    action: Mapped[str] = mapped_column(Text)
+    subject: Mapped[str] = mapped_column(Text)
+    outcome: Mapped[str] = mapped_column(String(16))
+    status: Mapped[int | None] = mapped_column(Integer)
+    request_id: Mapped[str] = mapped_column(Text)
+
+    __table_args__ = (Index(None, "tenant", "number"),)
+
+
 class SessionRow(Base):
     """A browser's session, by a hash of its token; `holder` is its key's prefix, or a mark of the settings' key."""
 
@@ -477,3 +502,23 @@ class WorkerRow(Base):
     seen_at: Mapped[datetime] = mapped_column(UtcDateTime)
     beat: Mapped[int] = mapped_column(BigInteger)
     ahead_s: Mapped[float | None] = mapped_column(Float)
+
+
+NEVER = "rows of the audit log are never changed"
+APPEND_ONLY = {
+    "sqlite": (
+        f"CREATE TRIGGER audit_append_only BEFORE UPDATE ON audit BEGIN SELECT RAISE(ABORT, '{NEVER}'); END",
+    ),
+    "postgresql": (
+        "CREATE FUNCTION audit_append_only() RETURNS trigger LANGUAGE plpgsql AS "
+        f"$$ BEGIN RAISE EXCEPTION '{NEVER}'; END $$",
+        "CREATE TRIGGER audit_append_only BEFORE UPDATE ON audit "
+        "FOR EACH ROW EXECUTE FUNCTION audit_append_only()",
+    ),
+}
+
+
+@event.listens_for(AuditRow.__table__, "after_create")
+def _keep_from_changes(_: Any, connection: Connection, **__: Any) -> None:
+    for statement in APPEND_ONLY[connection.dialect.name]:
+        connection.exec_driver_sql(statement)

@@ -20,6 +20,7 @@ from tapestry.service.store.database import StoreError
 from tapestry.service.store.tables import (
     ApiKeyRow,
     ArtifactRow,
+    AuditRow,
     Base,
     BatchEntryRow,
     BatchRow,
@@ -62,7 +63,7 @@ NAMED: tuple[type[Base], ...] = (
     LeaseRow,
     IdempotencyRow,
 )
-SHARED: tuple[type[Base], ...] = (ApiKeyRow, SessionRow, TenantRow, WorkerRow)
+SHARED: tuple[type[Base], ...] = (ApiKeyRow, AuditRow, SessionRow, TenantRow, WorkerRow)
 
 _RUN, _GRAPH, _BATCH = (
     table.__table__.alias(f"own_{table.__tablename__}") for table in (RunRow, GraphRow, BatchRow)

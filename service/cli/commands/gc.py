@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from tapestry.service.cli.errors import OK, CommandError
 from tapestry.service.cli.output import print_json, quantity
@@ -16,11 +16,17 @@ from tapestry.teg.brief import counted
 def run(arguments: Namespace) -> int:
     """Delete what is not to be kept, and print how much that was."""
     kept = Retention(arguments.older_than, arguments.keep_size)
-    if kept == Retention() and not arguments.compact:
-        raise CommandError("say what is to be kept: --older-than 30d, --keep-size 10GB, or --compact alone")
-    store = open_store(arguments.database_url)
+    if kept == Retention() and not arguments.compact and arguments.audit_older_than is None:
+        raise CommandError(
+            "say what is to be kept: --older-than 30d, --keep-size 10GB, --audit-older-than 400d, or --compact alone"
+        )
+    store, forgotten = open_store(arguments.database_url), 0
     try:
-        found = collect(store, kept, datetime.now(UTC), dry=arguments.dry_run)
+        now = datetime.now(UTC)
+        found = collect(store, kept, now, dry=arguments.dry_run)
+        if arguments.audit_older_than is not None:
+            until = now - timedelta(seconds=arguments.audit_older_than)
+            forgotten = store.audit.forget(until, dry=arguments.dry_run)
         if arguments.compact and not arguments.dry_run:
             store.deletions.compact()
     except StoreError as error:
@@ -28,9 +34,12 @@ def run(arguments: Namespace) -> int:
     finally:
         store.close()
     if arguments.json:
-        print_json({"dry_run": arguments.dry_run, **found.to_json()})
+        print_json({"dry_run": arguments.dry_run, **found.to_json(), "audit_lines": forgotten})
     else:
         print(_sentence(found, arguments.dry_run))
+        if arguments.audit_older_than is not None:
+            verb = "would be deleted" if arguments.dry_run else "deleted"
+            print(f"{counted(forgotten, 'line')} of the audit log {verb}")
     return OK
 
 

@@ -131,6 +131,19 @@ def keys(parser: Parser) -> None:
         as_json(action)
 
 
+def audit(parser: Parser) -> None:
+    """Add the options of `audit`: which lines are printed."""
+    parser.add_argument(
+        "--since", type=age, metavar="AGE", help="only lines that are not older: 7d, 12h (default: all)"
+    )
+    parser.add_argument("--tenant", metavar="TENANT", help="only lines of this tenant (default: of all)")
+    parser.add_argument(
+        "--limit", type=whole(1), default=100, metavar="N", help="how many at most, the newest (default: 100)"
+    )
+    store(parser)
+    as_json(parser)
+
+
 def gc(parser: Parser) -> None:
     """Add the options of `gc`: what is kept, and whether to say only what would be deleted."""
     parser.add_argument(
@@ -144,6 +157,12 @@ def gc(parser: Parser) -> None:
         type=size,
         metavar="SIZE",
         help="then delete ended runs and batches, the oldest first, until runs take at most this: 10GB",
+    )
+    parser.add_argument(
+        "--audit-older-than",
+        type=age,
+        metavar="AGE",
+        help="delete lines of the audit log that are older: 400d",
     )
     parser.add_argument("--dry-run", action="store_true", help="delete nothing, and print what would be")
     parser.add_argument(

@@ -34,6 +34,7 @@ from tapestry.service.store.tenancy import SHARED
 from tests.service.programs import NOON, finished_run, two_layers
 from tests.service.store.submissions import LEASE_S, later, plans, request_for, update_of
 
+TENSOR = "ada-w"
 VALUE = TensorValue.of(np.arange(6, dtype=np.float32))
 KEY = Idempotency("POST /v1/runs", "once", "0" * 64)
 KIN = Kin(two_layers().structural_hash, None, 3)
@@ -69,13 +70,13 @@ def fill(store: Store, tenant: str) -> World:
     store.epochs.put_variant(job, "v", b"")
     (plan,) = mine.runs.frontier(run)
     mine.plans.save_artifact(plan.key, "kind", b"content", NOON)
-    saves = TensorRequest(save={"result": "w"}, outputs=True)
+    saves = TensorRequest(save={"result": TENSOR}, outputs=True)
     execution = mine.executions.submit(
         plan.key, backend="numpy", values=True, seed=1, created_at=NOON, request=saves
     ).id
     held = store.jobs.claim("worker", later(1), LEASE_S, ("execution",))
     assert held is not None and (held.subject, held.tenant) == (execution, tenant)
-    kept = ComputedTensors({"result": VALUE}, {"w": VALUE})
+    kept = ComputedTensors({"result": VALUE}, {TENSOR: VALUE})
     store.jobs.end_execution(held, later(3), "finished", computed=kept)
     entry = NewBatchEntry(graph, "dgx-h100", 0, request_for(graph, seed=1))
     batch = mine.batches.submit("b", [entry], later(60)).id  # the next claim is of another run
@@ -189,11 +190,11 @@ ANSWERS: Mapping[str, Mapping[str, tuple[Callable[[Any, World], Any], Any]]] = {
     },
     "tensors": {
         "all": (lambda tensors, w: tensors.all(), ()),
-        "get": (lambda tensors, w: tensors.get("w"), UnknownId),
-        "load": (lambda tensors, w: tensors.load("w"), UnknownId),
-        "put": (lambda tensors, w: tensors.put({"w": VALUE}, later(9)), None),
-        "copy": (lambda tensors, w: tensors.copy("w", "v", NOON), UnknownId),
-        "drop": (lambda tensors, w: tensors.drop(["w"]), UnknownId),
+        "get": (lambda tensors, w: tensors.get(TENSOR), UnknownId),
+        "load": (lambda tensors, w: tensors.load(TENSOR), UnknownId),
+        "put": (lambda tensors, w: tensors.put({TENSOR: VALUE}, later(9)), None),
+        "copy": (lambda tensors, w: tensors.copy(TENSOR, "v", NOON), UnknownId),
+        "drop": (lambda tensors, w: tensors.drop([TENSOR]), UnknownId),
     },
     "batches": {
         "submit": (
@@ -245,7 +246,7 @@ def test_no_method_of_a_store_discloses_what_others_have(store: Store) -> None:
         else:
             assert call(parts[part], world) == expected, (part, method)
     assert counts(store.of("ada")) == before
-    assert store.of("ada").tensors.get("w").stored_at == later(3)
+    assert store.of("ada").tensors.get(TENSOR).stored_at == later(3)
     assert store.of("ada").runs.get(world.queued).status == "queued"
 
 

@@ -1,0 +1,131 @@
+"""The audit log of requests: what was changed, asked to change or refused, by whom, from where, and its outcome.
+
+`GET /v1/audit` shows it to administrators: the operator all of it, others the lines of their tenant.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+from pydantic import Field
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from tapestry.service.api.answers import answer
+from tapestry.service.api.context import Parts
+from tapestry.service.api.keys import READING, address_of, has_credentials, is_pure
+from tapestry.service.api.models import Answer
+from tapestry.service.api.openapi_parts import PageLimit, problems
+from tapestry.service.api.users import actor_of, is_operator, noted_user, user_of
+from tapestry.service.store import AuditLine, Store, StoreError
+from tapestry.service.store.audit import Outcome
+
+REFUSED = (401, 403, 429)
+REQUEST_ID = "tapestry.request_id"
+OPEN, NOBODY = "open", "nobody"
+
+log = logging.getLogger("tapestry.api")
+router = APIRouter(prefix="/v1/audit", tags=["operations"])
+
+
+class AuditLineAnswer(Answer):
+    """A line of the audit log."""
+
+    number: int
+    at: str
+    tenant: str | None = Field(description="null where nobody was known")
+    actor: str = Field(description="the prefix of a key, or what stands for another identity")
+    address: str
+    action: str = Field(description="the method and the template of the path, or a command")
+    subject: str = Field(description="the id of what it was about")
+    outcome: str = Field(description="done, refused (401, 403, 429) or failed")
+    status: int | None
+    request_id: str
+
+
+class AuditAnswer(Answer):
+    """Lines of the audit log, newest first; `next` is `before` of the next page."""
+
+    items: list[AuditLineAnswer]
+    next: int | None
+
+
+@router.get("", response_model=AuditAnswer, responses=problems(422), operation_id="get_audit")
+def get_audit(
+    request: Request,
+    parts: Parts,
+    limit: PageLimit = 50,
+    before: Annotated[int | None, Query(ge=1, le=2**53, description="`next` of the page before")] = None,
+    since: Annotated[datetime | None, Query(description="only lines of this moment and later")] = None,
+) -> Response:
+    """Show who did what: submissions, cancellations, deletions, changes of keys, logins, and what was refused.
+
+    The operator sees all lines, another administrator those of the tenant.
+    """
+    user = user_of(request.scope)
+    tenant = None if is_operator(user) else user.tenant
+    moment = since if since is None or since.tzinfo is not None else since.replace(tzinfo=UTC)
+    found = parts.all_tenants.audit.page(limit + 1, before, since=moment, tenant=tenant)
+    page = found[:limit]
+    following = page[-1].number if len(found) > limit else None
+    return answer({"items": [line.to_json() for line in page], "next": following})
+
+
+class AuditLog:
+    """Middleware that appends a line for every request that changes something or is refused, before it is answered."""
+
+    def __init__(self, app: ASGIApp, store: Store) -> None:
+        self._app, self._store = app, store
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"].startswith("/static/"):
+            await self._app(scope, receive, send)
+            return
+
+        async def noted(message: Message) -> None:
+            if message["type"] == "http.response.start" and _matters(scope, message["status"]):
+                line = _line(scope, message)
+                try:
+                    await run_in_threadpool(self._store.audit.append, line)
+                except StoreError as error:
+                    log.error("not in the audit log: %s by %s (%s)", line.action, line.actor, error)
+            await send(message)
+
+        await self._app(scope, receive, noted)
+
+
+def _matters(scope: Scope, status: int) -> bool:
+    """Return whether a request belongs in the log; who shows no key at all, and reads, is only sent to the login."""
+    if status in (401, 429) and noted_user(scope) is None:
+        return has_credentials(scope)
+    if status in (401, 403):
+        return True
+    return scope["method"] not in READING and not is_pure(scope["path"])
+
+
+def _line(scope: Scope, message: Message) -> AuditLine:
+    status, user = message["status"], user_of(scope)
+    outcome: Outcome = "refused" if status in REFUSED else "failed" if status >= 400 else "done"
+    is_login, known = scope["path"] == "/login", noted_user(scope) is not None
+    if is_login and not known:
+        outcome = "refused"
+    is_nobody = not known and (is_login or status in REFUSED)
+    headers = {name: value for name, value in message["headers"] if name == b"location"}
+    made = headers.get(b"location", b"").decode("latin-1").rpartition("/")[2] if status in (201, 202) else ""
+    given = [str(value) for value in (scope.get("path_params") or {}).values()]
+    template = getattr(scope.get("route"), "path", None) or scope["path"]
+    return AuditLine(
+        at=datetime.now(UTC),
+        tenant=None if is_nobody else user.tenant,
+        actor=NOBODY if is_nobody else actor_of(user) if known else OPEN,
+        action=f"{scope['method']} {template}",
+        outcome=outcome,
+        subject=" ".join([*given, *([made] if made and made not in given else [])]),
+        address=address_of(scope),
+        status=status,
+        request_id=scope.get(REQUEST_ID, ""),
+    )
