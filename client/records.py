@@ -161,15 +161,30 @@ class BoundRecord(Record):
     scope: BoundScopeRecord
 
 
+@dataclass(frozen=True)
+class QueueRecord(Record):
+    """The place of a run that waits, 1 for the next one, and when it is expected to begin.
+
+    The moments are None while no worker is there; `guess` says that too few runs have ended to estimate well.
+    """
+
+    position: int
+    expected_start: datetime | None
+    earliest_start: datetime | None
+    latest_start: datetime | None
+    guess: bool
+
+
 @dataclass(frozen=True, repr=False)
 class RunDetail(RunRecord):
     """A run with everything but its plans.
 
     `bounds` are the proven ones by objective and by cost with a limit, and `expected` the share by which each objective
     would fall in another minute, an extrapolation; both are empty until the search is over. `request` are the options
-    as a request for such a run says them.
+    as a request for such a run says them. `queue` is its place while it waits, else None.
     """
 
+    queue: QueueRecord | None
     mesh_hash: str
     request: Mapping[str, Any]
     history: tuple[Mapping[str, float], ...]

@@ -14,7 +14,7 @@ from tapestry.service.checking import CheckResults
 from tapestry.service.leads import time_document, with_leads
 from tapestry.service.proven_bounds import bound_documents
 from tapestry.service.refusals import refusal_documents
-from tapestry.service.store.records import StoredPlan, StoredRun
+from tapestry.service.store.records import QueuePlace, StoredPlan, StoredRun
 from tapestry.service.store.tensor_values import NamedTensor
 from tapestry.service.verdicts import count_verdicts, unchecked_reason, verdict_of
 from tapestry.teg.sharding.rounds import parse_rounds
@@ -112,6 +112,18 @@ def result_document(result: Any, checked: CheckResults, options: RunOptions) -> 
             ]
         ),
     }
+
+
+def queue_document(place: QueuePlace | None) -> dict[str, Any] | None:
+    """Convert the place of a run that waits to JSON; None for a run that does not."""
+    if place is None:
+        return None
+    moments = ("expected_start", "earliest_start", "latest_start")
+    texts = {
+        name: None if (at := getattr(place, name)) is None else at.astimezone(UTC).isoformat()
+        for name in moments
+    }
+    return {"position": place.position, **texts, "guess": place.is_guess}
 
 
 def shown_plan_document(plan: StoredPlan) -> dict[str, Any]:

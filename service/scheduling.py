@@ -1,4 +1,4 @@
-"""Which waiting job is claimed next, and when the others are expected to begin: decided without I/O.
+"""Order of the jobs that wait, and when each is expected to begin: decided without I/O.
 
 Jobs of higher priority go first. Of equal priority goes the oldest job of the tenant that has used least: seconds of
 searching, those of long ago counting less, those that running jobs are expected to take counting in full, divided by

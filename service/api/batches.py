@@ -20,6 +20,7 @@ from tapestry.service.api.models import Answer
 from tapestry.service.api.openapi_parts import ACCEPTED, KEPT, BatchId, PageCursor, PageLimit, problems
 from tapestry.service.api.option_models import LARGEST, RequestBody, Text, with_request_options
 from tapestry.service.api.pages import cursor_of, read_cursor
+from tapestry.service.api.priorities import check_priority
 from tapestry.service.api.runs import checked_request
 from tapestry.service.lifecycle import is_ended
 from tapestry.service.problems import problem
@@ -97,12 +98,13 @@ class BatchesAnswer(Answer):
     responses=ACCEPTED | problems(413, 415, 422, 429),
     dependencies=[body_of("application/json")],
 )
-def post_batch(body: BatchBody, parts: Parts, key: Key = None) -> Response:
+def post_batch(body: BatchBody, request: Request, parts: Parts, key: Key = None) -> Response:
     """Submit a batch: a run for each program, mesh and seed, in this order; workers carry them out.
 
     An entry that cannot be carried out has its problem, and the others are queued all the same. Where an equal request
     was answered before, that run is taken; `fresh` asks for another search.
     """
+    check_priority(request, body.priority)
     _check_lists(body)
     known = idempotency(key, "POST /v1/batches", body.model_dump(mode="json"))
     entries = [

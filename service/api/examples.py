@@ -306,6 +306,7 @@ EXAMPLES: dict[str, Any] = {
     "RunAnswer": _RUN,
     "RunDetailAnswer": {
         **_RUN,
+        "queue": None,
         "mesh_hash": "8d1f0c6a5be2473f9a04c7d2e6b13f58",
         "options": options_document(_OPTIONS),
         "request": _OPTIONS.to_request(),

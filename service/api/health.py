@@ -21,12 +21,11 @@ from tapestry.service.api.models import HealthAnswer, ReadyAnswer
 from tapestry.service.api.openapi_parts import problems, text_answer
 from tapestry.service.api.problems import RETRY_AFTER_S, Problem
 from tapestry.service.lifecycle import STATUSES
-from tapestry.service.store import StoreError, WorkerHeartbeat
+from tapestry.service.store import ALIVE_S, StoreError, WorkerHeartbeat
 
 log = logging.getLogger("tapestry.api")
 router = APIRouter(tags=["operations"])
 
-ALIVE_S = 10.0
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 EXAMPLE = """# HELP tapestry_queued_jobs Jobs that nobody does yet
 # TYPE tapestry_queued_jobs gauge

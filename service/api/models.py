@@ -109,6 +109,18 @@ class TensorRequestAnswer(Answer):
     outputs: bool = Field(description="the outputs are kept")
 
 
+class QueueAnswer(Answer):
+    """The place of a run that waits for a worker, and when it is expected to begin."""
+
+    position: int = Field(description="1 for the run that is next, as things are now")
+    expected_start: datetime | None = Field(
+        description="by what runs and waits before it, and how long runs took lately; null while no worker is there"
+    )
+    earliest_start: datetime | None = Field(description="if all take as long as the shorter ones did")
+    latest_start: datetime | None = Field(description="if all take as long as the longer ones did")
+    guess: bool = Field(description="fewer than five runs have ended here: limits in place of durations")
+
+
 @with_response_options
 class RunAnswer(Answer):
     """The status of a run."""
@@ -165,6 +177,7 @@ class BoundAnswer(Answer):
 class RunDetailAnswer(RunAnswer):
     """A run with everything but its plans."""
 
+    queue: QueueAnswer | None = Field(description="null once a worker has begun it")
     mesh_hash: str = Field(description="a hash of all figures of the mesh, which `links.mesh` has")
     options: list[OptionAnswer] = Field(description="the options of the run as texts, to be read by people")
     request: dict[str, Any] = Field(description="the options as the request for such a run says them")

@@ -42,13 +42,19 @@ from tapestry.service.api.openapi_parts import (
 )
 from tapestry.service.api.pages import cursor_of, read_cursor
 from tapestry.service.api.precisions import graph_in_precision
+from tapestry.service.api.priorities import check_priority
 from tapestry.service.leads import with_leads
 from tapestry.service.lifecycle import Status, is_ended
-from tapestry.service.presentation import objective_document, options_document, shown_plan_document
+from tapestry.service.presentation import (
+    objective_document,
+    options_document,
+    queue_document,
+    shown_plan_document,
+)
 from tapestry.service.provenance import versions
 from tapestry.service.related import named_runs
 from tapestry.service.requests import InvalidRequest, check_request
-from tapestry.service.store import RunRequest, RunSummary, StoreError, UnknownId
+from tapestry.service.store import ALIVE_S, RunRequest, RunSummary, StoreError, UnknownId
 from tapestry.service.verdicts import count_verdicts, unchecked_reason
 from tapestry.teg.faults import Fault
 
@@ -75,11 +81,12 @@ REUSED: Answers = {
     responses=ACCEPTED | REUSED | problems(413, 415, 422, 429),
     dependencies=[body_of("application/json")],
 )
-def post_run(body: RunBody, parts: Parts, key: Key = None) -> Response:
+def post_run(body: RunBody, request: Request, parts: Parts, key: Key = None) -> Response:
     """Submit a search; a worker carries it out. The Location header is the address of the run.
 
     Where an equal request was answered before, that run is returned; `fresh` asks for another search.
     """
+    check_priority(request, body.priority)
     known = idempotency(key, "POST /v1/runs", body.model_dump(mode="json"))
     submitted = parts.store.runs.submit(
         checked_request(body, parts),
@@ -121,7 +128,7 @@ def list_runs(
 
 @router.get("/{run_id}", response_model=RunDetailAnswer, responses=KEPT | problems(404))
 async def get_run(run_id: RunId, request: Request, parts: Parts) -> Response:
-    """Show a run: its status, history, rule statistics, refused rules, proven bounds and environment."""
+    """Show a run: its status, place in the queue, history, rule statistics, proven bounds and environment."""
     found = await parts.answers.get(RUN, (parts.store.tenant, run_id), lambda run_id: _detail(parts, run_id))
     return tagged(request, found.content, found.tag)
 
@@ -148,6 +155,7 @@ async def get_frontier(run_id: RunId, request: Request, parts: Parts) -> Respons
 def _detail(parts: Context, run_id: str) -> dict[str, Any]:
     found = parts.store.runs.details(run_id)
     return run_document(found.summary) | {
+        "queue": _queue_document(parts, found.summary),
         "mesh_hash": _hash_of(found.mesh),
         "options": options_document(found.summary.options),
         "request": found.summary.options.to_request(),
@@ -160,6 +168,15 @@ def _detail(parts: Context, run_id: str) -> dict[str, Any]:
         "host": dict(found.host),
         "timings": dict(found.timings),
     }
+
+
+def _queue_document(parts: Context, run: RunSummary) -> dict[str, Any] | None:
+    """Convert the place of a run that waits to JSON; None for one that does not."""
+    if run.status != "queued":
+        return None
+    store = parts.all_tenants
+    workers = len(store.workers.alive(ALIVE_S))
+    return queue_document(store.waiting.place(run.id, parts.store.tenant, datetime.now(UTC), workers))
 
 
 def _hash_of(mesh: Mapping[str, Any]) -> str:
@@ -194,8 +211,9 @@ def cancel_run(run_id: RunId, parts: Parts) -> Response:
     responses=problems(404, 409, 413, 415, 422),
     dependencies=[body_of("application/json")],
 )
-def change_run(run_id: RunId, body: RunChangeBody, parts: Parts) -> Response:
+def change_run(run_id: RunId, body: RunChangeBody, request: Request, parts: Parts) -> Response:
     """Change the priority of a run that waits. One that goes on is not stopped for another one."""
+    check_priority(request, body.priority)
     return answer(run_document(parts.store.runs.set_priority(run_id, body.priority)))
 
 

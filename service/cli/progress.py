@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -18,6 +19,27 @@ def execution_text(number: int, total: int, seconds: float) -> str:
     """Return what is executed, and for how long by the estimate: `executing plan 2 of 3, about 40 s`."""
     what = f"plan {number} of {total}" if number else "the program itself"
     return f"executing {what}, about {max(1, round(seconds))} s"
+
+
+def place_text(place: Mapping[str, Any], now: datetime) -> str:
+    """Return a place in the queue in words: `number 3, expected to begin in 2 min (1 min to 5 min)`.
+
+    `place` is as the API shows it.
+    """
+    if place["expected_start"] is None:
+        return f"number {place['position']}, and no worker is there"
+    moments = (place[name] for name in ("expected_start", "earliest_start", "latest_start"))
+    expected, earliest, latest = (_wait_text(datetime.fromisoformat(moment) - now) for moment in moments)
+    doubt = "a guess, " if place["guess"] else ""
+    return f"number {place['position']}, expected to begin in {expected} ({doubt}{earliest} to {latest})"
+
+
+def _wait_text(wait: timedelta) -> str:
+    seconds = max(wait.total_seconds(), 0.0)
+    for least, unit in ((5400.0, 3600.0), (90.0, 60.0)):
+        if seconds >= least:
+            return f"{seconds / unit:.0f} {'h' if unit == 3600.0 else 'min'}"
+    return f"{seconds:.0f} s"
 
 
 class Reporter(Protocol):

@@ -16,6 +16,7 @@ from tapestry.service.store.records import (
     Kin,
     NewBatchEntry,
     NewExecution,
+    QueuePlace,
     Rewriting,
     RunEvent,
     RunRequest,
@@ -46,8 +47,10 @@ from tapestry.service.store.store import Store, StoreAddress, TenantStore
 from tapestry.service.store.tenancy import DEFAULT as DEFAULT_TENANT
 from tapestry.service.store.tenancy import checked_tenant
 from tapestry.service.store.tensor_values import NamedTensor, TensorPlace, TensorRequest, TensorValue
+from tapestry.service.store.workers import ALIVE_S
 
 __all__ = [
+    "ALIVE_S",
     "COMMAND_LINE",
     "DEFAULT_TENANT",
     "SCOPES",
@@ -70,6 +73,7 @@ __all__ = [
     "NewBatchEntry",
     "NewExecution",
     "QueueFull",
+    "QueuePlace",
     "Rewriting",
     "RunEvent",
     "RunRequest",

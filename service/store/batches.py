@@ -72,6 +72,7 @@ class Batches:
                         entry.request,
                         created_at,
                         priority=priority,
+                        place=number,
                         queue_limit=queue_limit,
                         idempotency=None,
                         reusable=reusable,

@@ -15,11 +15,13 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, cast
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, delete, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, select, update
 
 from tapestry.optimizer import Plan
 from tapestry.optimizer.run.plan import Rate
 from tapestry.service.lifecycle import Event, Status, next_status
+from tapestry.service.scheduling import EXECUTION_S
+from tapestry.service.store.claiming import charge, choose, is_waiting, take_turn
 from tapestry.service.store.codec import stored_options
 from tapestry.service.store.epochs import forget_epochs
 from tapestry.service.store.executions import ended_values, outcome_values
@@ -52,16 +54,17 @@ class Jobs:
         self._watches = {kind: Watch(clock, LONGEST_LOOK_S) for kind in KINDS}
 
     def claim(self, owner: str, now: datetime, lease_s: float, kinds: Sequence[Kind] = KINDS) -> Job | None:
-        """Claim the oldest job of the highest priority that is free, or whose worker is presumed dead, if there is one.
+        """Claim the next job that is free, or whose worker is presumed dead (`service.scheduling`), if there is one.
 
         A worker is presumed dead once its lease stood still for its length while this store was asked again and again.
         """
         with self._database.reading() as connection:  # workers ask often, and mostly there is nothing to take
-            claimable = _claimable(kinds, self._still(connection, kinds))
-            if connection.execute(claimable).first() is None:
+            still = self._still(connection, kinds)
+            if not still and not is_waiting(connection, kinds):
                 return None
         with self._database.writing() as connection:
-            row = connection.execute(claimable.with_for_update(skip_locked=True)).first()
+            take_turn(connection)
+            row = choose(connection, kinds, still)
             if row is None:
                 return None
             attempts = row.attempts_without_progress + 1
@@ -82,8 +85,7 @@ class Jobs:
     def waits(self, kind: Kind) -> bool:
         """Return whether a job of a kind waits for a worker, or for another one than it had."""
         with self._database.reading() as connection:
-            claimable = _claimable((kind,), self._still(connection, (kind,)))
-            return connection.execute(claimable).first() is not None
+            return bool(self._still(connection, (kind,))) or is_waiting(connection, (kind,))
 
     def _still(self, connection: Connection, kinds: Sequence[Kind]) -> list[ColumnElement[bool]]:
         """Return conditions of the leases that have stood still for their length, and do so still."""
@@ -242,7 +244,8 @@ class Jobs:
             }
             if timings is not None:
                 outcome["timings"] = dict(timings)
-            connection.execute(update(RunRow).where(RunRow.id == job.subject).values(outcome))
+            ended = update(RunRow).where(RunRow.id == job.subject).values(outcome).returning(RunRow.seconds)
+            charge(connection, job.tenant, connection.scalar(ended) or 0.0)
             connection.execute(delete(LeaseRow).where(_is(job.kind, job.subject)))
             connection.execute(delete(CheckpointRow).where(CheckpointRow.run_id == job.subject))
             forget_epochs(connection, job.subject)
@@ -274,6 +277,7 @@ class Jobs:
             if computed is not None:
                 put_values(connection, job.subject, "output", computed.outputs)
                 put_tensors(connection, computed.saved, now, computed.places)
+            charge(connection, job.tenant, EXECUTION_S)
             connection.execute(delete(LeaseRow).where(_is(job.kind, job.subject)))
             _move(connection, job, event, now, phase="done")
 
@@ -316,20 +320,6 @@ _LEASE = (LeaseRow.kind, LeaseRow.subject, LeaseRow.attempt, LeaseRow.beat, Leas
 def _stands(row: Any) -> ColumnElement[bool]:
     """Return the condition that a lease is as it was."""
     return and_(_is(row.kind, row.subject), LeaseRow.attempt == row.attempt, LeaseRow.beat == row.beat)
-
-
-def _claimable(
-    kinds: Sequence[Kind], still: Sequence[ColumnElement[bool]]
-) -> Select[str, str, int, int, bool, str]:
-    free = or_(LeaseRow.owner.is_(None), *still)
-    attempts = (LeaseRow.attempt, LeaseRow.attempts_without_progress)
-    columns = (LeaseRow.kind, LeaseRow.subject, *attempts, LeaseRow.cancel_requested, LeaseRow.tenant)
-    return (
-        select(*columns)
-        .where(free, LeaseRow.kind.in_(kinds))
-        .order_by(LeaseRow.priority.desc(), LeaseRow.number)
-        .limit(1)
-    )
 
 
 def _begin(connection: Connection, job: Job, now: datetime) -> None:

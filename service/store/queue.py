@@ -28,6 +28,7 @@ def submit(
     *,
     priority: int = USUAL,
     expected_s: float,
+    place: int = 0,
     queue_limit: int | None,
     idempotency: Idempotency | None,
     reused: str | None = None,
@@ -35,7 +36,7 @@ def submit(
     """Queue a job whose own rows `write` creates; a request with a known key is answered as before.
 
     `expected_s` is for about how long the job will run. `reused` is an earlier job that answers the request: then
-    nothing is queued.
+    nothing is queued. Of jobs of one moment the one of the lesser `place` comes first.
 
     Raises:
         KeyReused: the key was used for another request.
@@ -55,7 +56,7 @@ def submit(
     row = {
         "kind": kind,
         "subject": subject,
-        "number": int(created_at.timestamp() * 1e6),
+        "number": int(created_at.timestamp() * 1e6) + place,
         "priority": priority,
         "expected_s": expected_s,
         "owner": None,

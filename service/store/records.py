@@ -300,6 +300,20 @@ class RunSummary:
 
 
 @dataclass(frozen=True)
+class QueuePlace:
+    """The place of a run that waits, 1 for the next one, and the moments at which it is expected and may begin.
+
+    These are None where no worker is there. An estimate is a guess where too few runs have ended.
+    """
+
+    position: int
+    expected_start: datetime | None
+    earliest_start: datetime | None
+    latest_start: datetime | None
+    is_guess: bool
+
+
+@dataclass(frozen=True)
 class StoredRun:
     """A stored run: summary, mesh, frontier in order, rules by name as (applied, improved) or `refused`, history.
 

@@ -38,6 +38,7 @@ from tapestry.service.store.tables import IdempotencyRow
 from tapestry.service.store.tenancy import DEFAULT
 from tapestry.service.store.tenants import Tenants
 from tapestry.service.store.tensors import Tensors
+from tapestry.service.store.waiting import WaitingRuns
 from tapestry.service.store.workers import Workers
 
 CHECKED_S = 5.0
@@ -84,6 +85,7 @@ class Store(TenantStore):
         self._views: dict[str, TenantStore] = {DEFAULT: self}
         self.jobs = Jobs(self._database, clock)
         self.workers = Workers(self._database, clock)
+        self.waiting = WaitingRuns(self._database, clock)
         self.epochs = Epochs(self._database)
         self.keys = Keys(self._database)
         self.run_watch = RunWatch(self._database)

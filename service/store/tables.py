@@ -25,6 +25,7 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     event,
+    text,
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
@@ -364,6 +365,21 @@ class LeaseRow(Base):
     beat: Mapped[int] = mapped_column(BigInteger)
     lease_s: Mapped[float] = mapped_column(Float)
 
+    __table_args__ = (
+        Index(
+            "ix_leases_waiting",
+            *("kind", "priority", "tenant", "number", "subject"),
+            sqlite_where=text("owner IS NULL"),
+            postgresql_where=text("owner IS NULL"),
+        ),
+        Index(
+            "ix_leases_held",
+            *("kind", "subject"),
+            sqlite_where=text("owner IS NOT NULL"),
+            postgresql_where=text("owner IS NOT NULL"),
+        ),
+    )
+
 
 class CheckpointRow(Base):
     """The state from which the next attempt at a run continues; deleted when the run has ended."""
@@ -463,6 +479,19 @@ class AuditRow(Base):
     request_id: Mapped[str] = mapped_column(Text)
 
     __table_args__ = (Index(None, "tenant", "number"),)
+
+
+class UsageRow(Base):
+    """The seconds that the ended jobs of a tenant took, as they count at a moment of the database's clock.
+
+    `at_s` are seconds since 1970; later the same seconds count less (`service.scheduling.decayed`).
+    """
+
+    __tablename__ = "usage"
+
+    tenant: Mapped[str] = mapped_column(TENANT, primary_key=True)
+    seconds: Mapped[float] = mapped_column(Float(53))
+    at_s: Mapped[float] = mapped_column(Float(53))
 
 
 class SessionRow(Base):

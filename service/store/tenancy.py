@@ -44,6 +44,7 @@ from tapestry.service.store.tables import (
     TenantRow,
     TensorRow,
     UploadRow,
+    UsageRow,
     WorkerRow,
 )
 
@@ -63,7 +64,7 @@ NAMED: tuple[type[Base], ...] = (
     LeaseRow,
     IdempotencyRow,
 )
-SHARED: tuple[type[Base], ...] = (ApiKeyRow, AuditRow, SessionRow, TenantRow, WorkerRow)
+SHARED: tuple[type[Base], ...] = (ApiKeyRow, AuditRow, SessionRow, TenantRow, UsageRow, WorkerRow)
 
 _RUN, _GRAPH, _BATCH = (
     table.__table__.alias(f"own_{table.__tablename__}") for table in (RunRow, GraphRow, BatchRow)

@@ -22,6 +22,7 @@ _COLUMNS = (
     WorkerRow.beat,
     WorkerRow.ahead_s,
 )
+ALIVE_S = 10.0  # a worker that has stood still for so long is not counted on
 FORGOTTEN_S = 60.0  # a worker that has stood still for so long is taken off the list
 
 

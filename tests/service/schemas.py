@@ -22,7 +22,12 @@ def description(engine: Engine) -> dict[str, dict[str, Any]]:
             "key": inspector.get_pk_constraint(table),
             "references": sorted_by_name(inspector.get_foreign_keys(table)),
             "unique": sorted_by_name(inspector.get_unique_constraints(table)),
-            "indices": sorted_by_name(inspector.get_indexes(table)),
+            "indices": sorted_by_name(
+                [
+                    {**index, "dialect_options": {k: str(v) for k, v in index["dialect_options"].items()}}
+                    for index in inspector.get_indexes(table)
+                ]
+            ),
             "checks": sorted_by_name(inspector.get_check_constraints(table)),
         }
         for table in sorted(inspector.get_table_names())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from tapestry.costmodel.device_memory import device_memory_terms
@@ -22,13 +23,14 @@ from tapestry.service.cli.frontier import (
     unit_of,
 )
 from tapestry.service.cli.output import print_json, print_table, quantity
+from tapestry.service.cli.progress import place_text
 from tapestry.service.cli.searching import open_store
 from tapestry.service.leads import lead_among, time_of
 from tapestry.service.lifecycle import is_ended
-from tapestry.service.presentation import run_document, stored_plan_document, title_of
+from tapestry.service.presentation import queue_document, run_document, stored_plan_document, title_of
 from tapestry.service.provenance import plug_ins_of
 from tapestry.service.recosting import model_notes
-from tapestry.service.store import Store, StoredPlan, StoredRun, StoreError, mesh_of
+from tapestry.service.store import ALIVE_S, Store, StoredPlan, StoredRun, StoreError, mesh_of
 from tapestry.service.tensor_moves import loading_document
 from tapestry.service.verdicts import UNTRUSTED, verdict_counts_text, verdict_of
 from tapestry.teg.brief import counted
@@ -46,7 +48,7 @@ def run(arguments: Namespace) -> int:
         else:
             found = _find(store, arguments.reference)
             if isinstance(found, StoredRun):
-                _run(found, arguments.json)
+                _run(found, _place(store, found), arguments.json)
             else:
                 _plan(store, found, arguments.json)
     except StoreError as error:
@@ -111,14 +113,24 @@ def _runs(store: Store, as_json: bool) -> None:
         print_table(("run", "when", "status", "graph", "mesh", "evaluations", "seconds"), rows, right=(5, 6))
 
 
-def _run(found: StoredRun, as_json: bool) -> None:
-    document = run_document(found)
+def _place(store: Store, found: StoredRun) -> dict[str, Any] | None:
+    """Return the place of a run that waits, as the API shows it; None for one that does not."""
+    if found.summary.status != "queued":
+        return None
+    workers = len(store.workers.alive(ALIVE_S))
+    return queue_document(store.waiting.place(found.summary.id, store.tenant, datetime.now(UTC), workers))
+
+
+def _run(found: StoredRun, place: Mapping[str, Any] | None, as_json: bool) -> None:
+    document = {**run_document(found), "queue": place}
     if as_json:
         print_json(document)
         return
     summary = found.summary
     stands = summary.stopped if is_ended(summary.status) else summary.phase
     print(f"run {summary.id}: {summary.graph_name} on {summary.mesh_name}, {summary.status} ({stands})")
+    if place is not None:
+        print(f"it waits: {place_text(place, datetime.now(UTC))}")
     print(f"{summary.evaluations:,} plans evaluated in {summary.seconds:.1f} s; asked for:")
     print_table(("option", "value"), [(title.lower(), text) for title, text in summary.options.described()])
     if took_part := plug_ins_of(found.versions):

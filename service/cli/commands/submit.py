@@ -6,6 +6,7 @@ import os
 import time
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from tapestry.service.batches import Batch, BatchError, read_batch
 from tapestry.service.cli.errors import FAILED, OK, CommandError
 from tapestry.service.cli.options.searching import options_of
 from tapestry.service.cli.output import print_json, print_table
-from tapestry.service.cli.progress import Reporter, reporter
+from tapestry.service.cli.progress import Reporter, place_text, reporter
 from tapestry.service.examples import model_beside
 from tapestry.service.lifecycle import is_ended
 from tapestry.teg.brief import counted
@@ -146,10 +147,19 @@ def _ended(client: Client, found: Mapping[str, Any], reported: Reporter) -> dict
         now = client.batch(found["id"])
         if now["statuses"] != shown:
             shown = now["statuses"]
-            reported.note(", ".join(f"{count} {status}" for status, count in shown.items()))
+            text = ", ".join(f"{count} {status}" for status, count in shown.items())
+            reported.note(text + _first_place(client, now["entries"]))
         if all(is_ended(entry["status"]) for entry in now["entries"]):
             return now
         time.sleep(BETWEEN_S)
+
+
+def _first_place(client: Client, entries: Sequence[Mapping[str, Any]]) -> str:
+    """Return where the first waiting run of a batch is in the queue, as the end of a line; nothing if none waits."""
+    for entry in entries:
+        if entry["status"] == "queued" and (place := client.run(entry["run"]).queue) is not None:
+            return f"; the first that waits is {place_text(place.document, datetime.now(UTC))}"
+    return ""
 
 
 def _print(document: Mapping[str, Any]) -> None:

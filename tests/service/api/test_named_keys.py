@@ -61,6 +61,23 @@ def test_a_scope_allows_what_it_says(service: Service, scope: KeyScope, allowed:
     assert service.http.head("/v1/runs", headers=headers).status_code == 200
 
 
+def test_only_the_operator_goes_before_all_tenants(service: Service) -> None:
+    """Check that whoever may submit runs may lower their priority, and not raise it above that of others."""
+    run = service.submit().json()["id"]
+    service.store.keys.add("theirs", "admin", datetime.now(UTC), tenant="theirs")
+    submit, operator = key_of(service, "submit"), key_of(service, "admin", "operator")
+    lowered = service.http.patch(f"/v1/runs/{run}", json={"priority": -1}, headers=submit)
+    assert lowered.json()["priority"] == -1
+    body = service.request(priority=1)
+    for refused in (
+        service.http.patch(f"/v1/runs/{run}", json={"priority": 1}, headers=submit),
+        service.http.post("/v1/runs", json=body, headers=submit),
+    ):
+        assert "go before the runs of all tenants" in complaint(refused, 403, "insufficient_scope")["detail"]
+    raised = service.http.patch(f"/v1/runs/{run}", json={"priority": 1}, headers=operator)
+    assert raised.json()["priority"] == 1
+
+
 def test_a_key_that_is_revoked_or_has_expired_is_refused_soon(service: Service) -> None:
     other = key_of(service, "read", "other")
     headers = key_of(service, "admin")

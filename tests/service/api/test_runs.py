@@ -191,6 +191,26 @@ def test_the_priority_of_a_waiting_run_is_requested_and_changed(service: Service
     complaint(service.http.patch("/v1/runs/0123456789ab", json={"priority": 1}), 404, "unknown_id")
 
 
+def test_a_waiting_run_has_a_place_until_it_begins(service: Service) -> None:
+    runs = [service.submit(seed=seed).json()["id"] for seed in range(2)]
+    nobody = {"expected_start": None, "earliest_start": None, "latest_start": None, "guess": True}
+    places = [service.http.get(f"/v1/runs/{run}").json()["queue"] for run in runs]
+    assert places == [{"position": 1, **nobody}, {"position": 2, **nobody}]
+    service.http.patch(f"/v1/runs/{runs[1]}", json={"priority": 1})
+    alive = {"host": "here", "pid": 1, "status": "idle", "subject": None}
+    service.store.workers.beat("ada", datetime.now(UTC), **alive)
+    first, second = (service.http.get(f"/v1/runs/{run}").json()["queue"] for run in reversed(runs))
+    assert (first["position"], second["position"]) == (1, 2)
+    earliest, expected, latest = (
+        (datetime.fromisoformat(second[name]) - datetime.fromisoformat(first[name])).total_seconds()
+        for name in ("earliest_start", "expected_start", "latest_start")
+    )
+    assert 5.0 < earliest < expected < latest  # half of the twenty seconds, all, three times as much
+    service.store.jobs.claim("ada", datetime.now(UTC), 15.0)
+    assert service.http.get(f"/v1/runs/{runs[1]}").json()["queue"] is None
+    assert service.http.get(f"/v1/runs/{runs[0]}").json()["queue"]["position"] == 1
+
+
 def test_cancelling_ends_a_waiting_run_once(service: Service) -> None:
     path = service.submit().headers["location"]
     answer = service.http.post(f"{path}/cancel")

@@ -345,6 +345,13 @@ def test_a_run_of_the_service_is_shown_as_it_stands(tapestry: Run, home: Path) -
     ).id
     waiting = tapestry("show", run_id).out
     assert f"run {run_id}: two_layers on dgx-h100, queued (queued)\n" in waiting
+    assert "it waits: number 1, and no worker is there\n" in waiting
+    alive = {"host": "here", "pid": 1, "status": "idle", "subject": None}
+    store.workers.beat("a worker", NOON, **alive)
+    assert (
+        "it waits: number 1, expected to begin in 0 s (a guess, 0 s to 0 s)\n" in tapestry("show", run_id).out
+    )
+    assert tapestry("show", run_id, "--json").json["queue"]["position"] == 1
     assert "0 plans evaluated in 0.0 s; asked for:\n" in waiting
     lines = [line.split(maxsplit=1) for line in waiting.splitlines()]
     assert ["objectives", "time_s, energy_j"] in lines

@@ -127,8 +127,10 @@ def test_a_lost_connection_is_reported_and_taken_up_after_the_last_event(tmp_pat
 def test_a_queued_run_is_cancelled_by_its_button(idle_service: Service, visit: Open) -> None:
     run_id = posted_run(idle_service, posted_graph(idle_service))
     page = visit(idle_service, f"/runs/{run_id}")
+    expect(page.locator("#queue")).to_have_text("This run is next. No worker is there to begin it.")
     page.get_by_role("button", name="Cancel").click()
     expect(page.locator("#status")).to_have_text("cancelled")
+    expect(page.locator("#queue")).to_be_hidden()
     assert idle_service.get(f"/v1/runs/{run_id}")["status"] == "cancelled"
 
 
@@ -174,11 +176,12 @@ def test_a_run_by_the_form_whose_faults_stand_at_their_fields(
     page.get_by_label("Seconds of searching").fill("2.5")
     page.get_by_label("Start from").fill("")
     page.get_by_label("Nodes, joined by its network").fill("2")
+    page.get_by_label("Priority among the runs that wait").fill("-3")
     page.get_by_role("button", name="Start the run").click()
     page.wait_for_url(re.compile(r"/runs/[0-9a-f]{12}$"))
     run = idle_service.get(f"/v1/runs/{page.url.rpartition('/')[2]}")
     assert (run["graph"], run["mesh"], run["status"]) == ("by the form", "2x-dgx-h100", "queued")
-    assert run["constraints"] == ["peak_memory_bytes<=2GiB"]
+    assert (run["constraints"], run["priority"]) == (["peak_memory_bytes<=2GiB"], -3)
     assert run["budget"] == {"seconds": 2.5, "evaluations": None, "deadline_seconds": None}
     expect(page.get_by_role("heading", level=1)).to_have_text("by the form")
 

@@ -13,6 +13,7 @@ from tapestry.service.store import (
     Idempotency,
     Job,
     KeyReused,
+    NewBatchEntry,
     QueueFull,
     Store,
     StoreError,
@@ -174,6 +175,14 @@ def test_a_run_of_higher_priority_goes_first(store: Store, graph_id: str) -> Non
         store.runs.set_priority(high, 1)
     with pytest.raises(UnknownId):
         store.runs.set_priority("nonesuch", 1)
+
+
+def test_the_runs_of_a_batch_are_claimed_in_its_order(store: Store, graph_id: str) -> None:
+    requests = [request_for(graph_id, seed=seed) for seed in range(5)]
+    entries = [NewBatchEntry(graph_id, "dgx-h100", k, request) for k, request in enumerate(requests)]
+    batch = store.batches.submit("five", entries, NOON).id
+    claimed = [store.jobs.claim("ada", later(9), LEASE_S) for _ in entries]
+    assert [job.subject for job in claimed if job] == [e.run_id for e in store.batches.entries(batch)]
 
 
 def test_a_queued_run_is_cancelled_at_once(store: Store, run_id: str) -> None:

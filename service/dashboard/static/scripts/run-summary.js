@@ -22,6 +22,21 @@ export async function getRun(path) {
   return { ...run, mesh_document: mesh };
 }
 
+/**
+ * Where a run that waits is in the queue, and when it is expected to begin.
+ * @param {any} place
+ * @param {number} [now] milliseconds
+ */
+export function placeText(place, now = Date.now()) {
+  const where = place.position === 1 ? "This run is next" : `This run is number ${place.position} of those that wait`;
+  if (!place.expected_start) return `${where}. No worker is there to begin it.`;
+  const [expected, earliest, latest] = ["expected_start", "earliest_start", "latest_start"].map((name) =>
+    duration(Math.max(0, Math.round((Date.parse(place[name]) - now) / 1000))),
+  );
+  const basis = place.guess ? "a guess by the limits of runs" : "by how long runs took lately";
+  return `${where}. It is expected to begin in ${expected}, between ${earliest} and ${latest} from now (${basis}).`;
+}
+
 /** @param {string} name @param {any} mesh */
 export function meshText(name, mesh) {
   const { devices, axes } = meshFacts(mesh);

@@ -19,10 +19,11 @@ import { showBounds } from "../proven-bounds.js";
 import { showRefused } from "../refused-rules.js";
 import { showRules } from "../rule-table.js";
 import { LiveRun, RunState } from "../run-state.js";
-import { getRun, meshText, showCommands, showMaking, showRequest } from "../run-summary.js";
+import { getRun, meshText, placeText, showCommands, showMaking, showRequest } from "../run-summary.js";
 import { age, count, duration, plain, several } from "../units.js";
 
 const REDRAW_MS = 400;
+const QUEUE_MS = 3000;
 
 const id = byId("run").dataset.run;
 const path = `/v1/runs/${encodeURIComponent(id)}`;
@@ -60,6 +61,7 @@ async function begin() {
   byId("run").classList.remove("is-waiting");
   byId("live").hidden = live.shown.isEnded;
   if (live.shown.isEnded) return undefined;
+  void watchQueue();
   return listen();
 }
 
@@ -83,6 +85,25 @@ function listen() {
     },
     isOver: () => live.shown.isEnded,
   });
+}
+
+/** While it waits, ask where it is in the queue: that changes with other runs, of which no event says anything. */
+async function watchQueue() {
+  while (live.shown.status === "queued") {
+    try {
+      run = { ...run, queue: (await get(path)).queue };
+    } catch {
+      // the stream of events reports that the service is away
+    }
+    showQueue();
+    await new Promise((resolve) => setTimeout(resolve, QUEUE_MS));
+  }
+}
+
+function showQueue() {
+  const waits = live.shown.status === "queued" && run.queue;
+  byId("queue").hidden = !waits;
+  say(byId("queue"), waits ? placeText(run.queue) : "");
 }
 
 /** Once more from the documents: they know what no event says. */
@@ -121,6 +142,7 @@ function showReused() {
 function show() {
   const state = live.shown;
   showStatus(state);
+  showQueue();
   showFigures(state);
   showPlans();
   history.show(state.history);
