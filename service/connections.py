@@ -18,6 +18,8 @@ from tapestry.service.api.answers import encoded
 from tapestry.service.problems import problem
 from tapestry.service.settings import ConnectionLimits
 
+UNSENT_BYTES = 2**15  # of an answer, after which its writer waits until the client has taken some
+
 
 class Connections:
     """The open connections of a server, by the addresses that they come from."""
@@ -92,6 +94,7 @@ class LimitedProtocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        transport.set_write_buffer_limits(high=UNSENT_BYTES)
         self._checked = self._header_began = self.loop.time()
         self._address = self.client[0] if self.client else ""
         refusal = self._all.add(self, self._address)

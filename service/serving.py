@@ -9,6 +9,7 @@ import signal
 import socket
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from functools import partial
 from types import TracebackType
 from typing import Any, cast
@@ -18,12 +19,17 @@ import uvicorn
 from tapestry.service.api.app import create_app
 from tapestry.service.api.context import Context
 from tapestry.service.connections import Connections, LimitedProtocol
+from tapestry.service.logs import start_logging
+from tapestry.service.server_processes import ServerProcesses
 from tapestry.service.settings import ServiceSettings, SettingsError
 from tapestry.service.store import Store, StoreError
+from tapestry.service.temporary import temporary_folder
 from tapestry.service.worker.supervisor import EmbeddedWorker
 
 GRACE_S = 10.0
+ENDING_S = 3.0  # beyond it, until a process has ended
 BACKLOG = 512
+ACCEPTED_AT_ONCE = 4  # by one of several processes, so that the others get their share
 OTHER_FILES = 512  # of the database, the task pool and libraries
 TICKS = 10  # of the server's, a tenth of a second each, between two looks for slow clients
 
@@ -60,7 +66,13 @@ class ServiceServer:
     """
 
     def __init__(
-        self, settings: ServiceSettings, *, worker: bool, islands: int | None, log_level: str
+        self,
+        settings: ServiceSettings,
+        *,
+        worker: bool,
+        islands: int | None,
+        log_level: str,
+        processes: int = 1,
     ) -> None:
         try:
             self._store = Store(settings.database_url)
@@ -73,23 +85,18 @@ class ServiceServer:
             raise
         options = ["--log-level", log_level, *([] if islands is None else ["--islands", str(islands)])]
         self._worker = EmbeddedWorker(self._store, settings.database_url, options) if worker else None
-        _allow_files(settings.connections.total + OTHER_FILES)
+        self._processes: ServerProcesses | None = None
         try:
-            app = create_app(settings)
+            settings.require_key(self._store.keys.any_valid(datetime.now(UTC)))
         except SettingsError as error:
             self._socket.close()
             self._store.close()
             raise ServingError(str(error)) from error
-        connections = Connections(settings.connections)
-        config = uvicorn.Config(
-            app,
-            http=cast(Any, partial(LimitedProtocol, connections)),
-            log_config=None,
-            access_log=False,
-            timeout_graceful_shutdown=int(GRACE_S),
-            server_header=False,
-        )
-        self._server = _Server(config, app.state.context, connections)
+        if processes == 1:
+            self._server = _server_of(settings)
+        else:
+            serve = partial(serve_socket, settings, log_level)
+            self._processes = ServerProcesses(serve, self._socket, processes)
         host, port = self._socket.getsockname()[:2]
         self.address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
@@ -108,13 +115,14 @@ class ServiceServer:
 
     def serve(self) -> None:
         """Answer requests until SIGTERM or SIGINT."""
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
-        with contextlib.suppress(KeyboardInterrupt):  # uvicorn sends a signal again once it has ended well
-            self._server.run(sockets=[self._socket])
+        if self._processes is not None:
+            self._processes.run(GRACE_S + ENDING_S)
+        else:
+            _run(self._server, self._socket)
 
     @contextlib.contextmanager
     def in_background(self) -> Iterator[None]:
-        """Answer requests on another thread for as long as the block runs."""
+        """Answer requests on another thread for as long as the block runs; not with several processes."""
         thread = threading.Thread(target=self._server.run, args=([self._socket],), name="api", daemon=True)
         thread.start()
         try:
@@ -122,6 +130,43 @@ class ServiceServer:
         finally:
             self._server.should_exit = True
             thread.join(2 * GRACE_S)
+
+
+class _SharedSocket(socket.socket):
+    """A socket on which several processes listen; its queue is as long as who bound it made it."""
+
+    def listen(self, backlog: int = BACKLOG, /) -> None:
+        """Leave the queue as it is."""
+
+
+def serve_socket(settings: ServiceSettings, log_level: str, listening: socket.socket) -> None:
+    """Answer requests on a socket that other processes listen on, too, until SIGTERM or SIGINT."""
+    start_logging(log_level)
+    with temporary_folder(), _SharedSocket(fileno=listening.detach()) as own:
+        _run(_server_of(settings, ACCEPTED_AT_ONCE), own)
+
+
+def _run(server: _Server, listening: socket.socket) -> None:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with contextlib.suppress(KeyboardInterrupt):  # uvicorn sends a signal again once it has ended well
+        server.run(sockets=[listening])
+
+
+def _server_of(settings: ServiceSettings, backlog: int = BACKLOG) -> _Server:
+    """Create the server of an application; it accepts as many connections at a time as its `backlog` says."""
+    _allow_files(settings.connections.total + OTHER_FILES)
+    app = create_app(settings)
+    connections = Connections(settings.connections)
+    config = uvicorn.Config(
+        app,
+        http=cast(Any, partial(LimitedProtocol, connections)),
+        backlog=backlog,
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=int(GRACE_S),
+        server_header=False,
+    )
+    return _Server(config, app.state.context, connections)
 
 
 def _allow_files(count: int) -> None:

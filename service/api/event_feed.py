@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -114,14 +114,14 @@ class EventFeed:
     def __init__(self, store: Store, most_per_caller: int) -> None:
         self._store, self._most = store, most_per_caller
         self._callers: Counter[str] = Counter()
+        self._count: Callable[[int], object] = int
         self._channels: dict[str, _Channel] = {}
         self._is_closed = False
         self._poller: asyncio.Task[None] | None = None
 
-    @property
-    def viewers(self) -> int:
-        """The number of viewers of all runs now."""
-        return sum(len(channel.viewers) for channel in self._channels.values())
+    def observe(self, count: Callable[[int], object]) -> None:
+        """Call a function with the number of open streams whenever that changes."""
+        self._count = count
 
     @contextmanager
     def place(self, caller: str) -> Iterator[None]:
@@ -134,10 +134,12 @@ class EventFeed:
             message = f"{self._most} event streams are open for you already; close one first"
             raise Problem(429, "too_many_streams", message, headers={"Retry-After": str(RETRY_AFTER_S)})
         self._callers[caller] += 1
+        self._count(self._callers.total())
         try:
             yield
         finally:
             self._callers[caller] -= 1
+            self._count(self._callers.total())
             if not self._callers[caller]:
                 del self._callers[caller]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
 from typing import Annotated
 
@@ -23,6 +23,7 @@ from tapestry.teg.faults import Fault
 router = APIRouter(prefix="/v1/runs", tags=["runs"])
 
 HEARTBEAT_S = 15.0
+PORTION = 2**14  # bytes, or one longer event
 RETRY_MS = 2000
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 LARGEST = 2**31 - 1
@@ -108,4 +109,21 @@ async def _texts(portions: AsyncGenerator[Sequence[EncodedEvent]]) -> AsyncItera
     yield b"retry: %d\n\n" % RETRY_MS
     async with aclosing(portions):
         async for events in portions:
-            yield b"".join(event.text for event in events) or b": still there\n\n"
+            if not events:
+                yield b": still there\n\n"
+            for text in _portions(events):
+                yield text
+
+
+def _portions(events: Sequence[EncodedEvent]) -> Iterator[bytes]:
+    """Yield the text of events in portions: what a viewer has not taken yet is held for that viewer alone."""
+    found: list[bytes] = []
+    size = 0
+    for event in events:
+        found.append(event.text)
+        size += len(event.text)
+        if size >= PORTION:
+            yield b"".join(found)
+            found, size = [], 0
+    if found:
+        yield b"".join(found)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from fastapi import APIRouter, Response
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
     CollectorRegistry,
     Counter,
+    Gauge,
     Histogram,
-    generate_latest,
 )
 from prometheus_client.core import GaugeMetricFamily
 
@@ -20,12 +22,14 @@ from tapestry.service.api.context import Context, Parts
 from tapestry.service.api.models import HealthAnswer, ReadyAnswer
 from tapestry.service.api.openapi_parts import problems, text_answer
 from tapestry.service.api.problems import RETRY_AFTER_S, Problem
+from tapestry.service.api.process_figures import figures_text
 from tapestry.service.lifecycle import STATUSES
 from tapestry.service.store import ALIVE_S, StoreError, WorkerHeartbeat
 
 log = logging.getLogger("tapestry.api")
 router = APIRouter(tags=["operations"])
 
+PROBES = ThreadPoolExecutor(1, "probes")  # apart from the threads that requests may keep busy
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 EXAMPLE = """# HELP tapestry_queued_jobs Jobs that nobody does yet
 # TYPE tapestry_queued_jobs gauge
@@ -40,8 +44,12 @@ async def healthz() -> Response:
 
 
 @router.get("/readyz", response_model=ReadyAnswer, responses=problems())
-def readyz(parts: Parts) -> Response:
+async def readyz(parts: Parts) -> Response:
     """Check that the database answers and takes writes; `workers` is the number of live workers (none: runs wait)."""
+    return await asyncio.get_running_loop().run_in_executor(PROBES, _readiness, parts)
+
+
+def _readiness(parts: Context) -> Response:
     parts.all_tenants.ping()
     try:
         parts.all_tenants.check_writes()
@@ -72,7 +80,15 @@ class Metrics:
             buckets=BUCKETS,
             registry=self.registry,
         )
-        self.registry.register(_StoreCollector(context))
+        self.viewers = Gauge(
+            "tapestry_event_viewers",
+            "Open streams of events",
+            registry=self.registry,
+            multiprocess_mode="livesum",
+        )
+        context.event_feed.observe(self.viewers.set)
+        self._read_now = _StoreCollector(context)
+        self.registry.register(self._read_now)
 
     def note(self, method: str, route: str, status: int, seconds: float) -> None:
         """Record an answered request; `route` is the template of its path."""
@@ -80,7 +96,7 @@ class Metrics:
         self.seconds.labels(method, route).observe(seconds)
 
     def text(self) -> bytes:
-        return generate_latest(self.registry)
+        return figures_text(self.registry, self._read_now)
 
 
 def metrics_router(metrics: Metrics) -> APIRouter:
@@ -110,9 +126,6 @@ class _StoreCollector:
         return ()
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
-        viewers = GaugeMetricFamily("tapestry_event_viewers", "Open streams of events")
-        viewers.add_metric((), self._context.event_feed.viewers)
-        yield viewers
         try:
             counts = self._context.all_tenants.jobs.counts()
             alive = self._context.all_tenants.workers.alive(ALIVE_S)

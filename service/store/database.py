@@ -19,7 +19,9 @@ RETRY_PAUSE_S = 0.01
 CONNECT_TIMEOUT_S = 10
 IDLE_IN_TRANSACTION_TIMEOUT_S = 60
 CONNECTIONS_KEPT = 8
-CONNECTIONS_MOST = 40  # as many as the web server has threads, so that none waits for a connection
+CONNECTIONS_MOST = (
+    44  # as many as the web server has threads, with those of probes and feeds, so that none waits
+)
 KINDS = ("sqlite", "postgresql")
 POSTGRESQL_DRIVER = "postgresql+psycopg"
 POSTGRESQL_HINT = "pip install 'tapestry[postgres]'"

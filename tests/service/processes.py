@@ -80,6 +80,12 @@ class Service:
         return False
 
     @property
+    def pid(self) -> int:
+        """The id of the server's process."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def log(self) -> str:
         return self._log.read_text()
 

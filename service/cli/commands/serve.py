@@ -25,6 +25,7 @@ def run(arguments: Namespace) -> int:
             worker=not arguments.no_worker,
             islands=arguments.islands,
             log_level=arguments.log_level,
+            processes=arguments.processes,
         )
         with temporary_folder(), server:
             print(f"Tapestry listens on {server.address}", file=sys.stderr, flush=True)

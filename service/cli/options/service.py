@@ -27,6 +27,13 @@ def serve(parser: Parser) -> None:
         "--host", metavar="HOST", help="address to listen on (default: $TAPESTRY_HOST, else 127.0.0.1)"
     )
     port(parser)
+    parser.add_argument(
+        "--processes",
+        type=whole(1, 64),
+        default=1,
+        metavar="N",
+        help="processes that answer requests side by side (default: 1)",
+    )
     parser.add_argument("--no-worker", action="store_true", help="start no worker; others must run")
     islands(parser)
     store(parser)
