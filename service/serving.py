@@ -8,7 +8,7 @@ import resource
 import signal
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from types import TracebackType
@@ -73,6 +73,7 @@ class ServiceServer:
         islands: int | None,
         log_level: str,
         processes: int = 1,
+        worker_options: Sequence[str] = (),
     ) -> None:
         try:
             self._store = Store(settings.database_url)
@@ -84,6 +85,7 @@ class ServiceServer:
             self._store.close()
             raise
         options = ["--log-level", log_level, *([] if islands is None else ["--islands", str(islands)])]
+        options += worker_options
         self._worker = EmbeddedWorker(self._store, settings.database_url, options) if worker else None
         self._processes: ServerProcesses | None = None
         try:

@@ -7,10 +7,13 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing.util import Finalize
 from pathlib import Path
 
 PREFIX = "tapestry-tmp-"
 LOCK = "lock"
+SOCKETS = "pymp-"  # the prefix of the folder in which `multiprocessing` keeps its sockets
+LAST = -1000  # behind the end of `multiprocessing`'s own folder
 
 
 @contextmanager
@@ -28,7 +31,18 @@ def temporary_folder() -> Iterator[Path]:
             yield folder
         finally:
             tempfile.tempdir = before
-            shutil.rmtree(folder, ignore_errors=True)
+            _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder now, but for what `multiprocessing` still needs until this process ends."""
+    needed = list(folder.glob(f"{SOCKETS}*"))
+    for path in set(folder.iterdir()) - set(needed):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    if needed:
+        Finalize(None, shutil.rmtree, (folder, True), exitpriority=LAST)
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _remove_abandoned() -> None:

@@ -1,9 +1,10 @@
 """The task pool: processes beside the API for work of more than a few milliseconds of computing.
 
 A task is a function of a module with plain arguments and a plain result, that may be repeated. It runs in a
-process of its own, which gives way to the API and is replaced after some tasks, when it dies or when a task
-takes too long; a task whose process died is done once more. A task may also be a generator: it
-waits while its results are not taken, and ends with its process when they are not wanted any more.
+process of its own, which gives way to the API, has limits of memory and time, and is replaced after some tasks, when
+it dies or when a task takes too long; a task whose process was killed is done once more, one that exceeds a limit
+is not. A task may also be a generator: it waits while its results are not taken, and ends with its process when
+they are not wanted any more.
 """
 
 from __future__ import annotations
@@ -12,29 +13,27 @@ import contextlib
 import logging
 import os
 import queue
-import signal
 import threading
-import traceback
-from collections.abc import Callable, Iterable, Iterator
-from multiprocessing import get_context, parent_process
-from multiprocessing.connection import Connection, wait
-from multiprocessing.context import SpawnProcess
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
 from tapestry.service.api.problems import Problem
-from tapestry.service.store import StoreError
+from tapestry.service.children import Cause, ChildDied, ChildLimits, ChildProcess, share_of_memory
 
 PROCESSES = 3
 STREAMS = 2  # generators at a time, so that a process is left for the other tasks
 LONGEST_QUEUE = 16  # of the 40 threads that answer requests, those that may wait for the task pool
 LIMIT_S = 120.0
-START_S = 60.0
+PROCESSOR_S = 60.0
+MEMORY_SHARE = 0.5  # of the machine's, for all processes together
 TASKS_PER_PROCESS = 200
 ATTEMPTS = 2
 NICENESS = 10
 RETRY_AFTER_S = 5
+PRELOAD = ("tapestry.service.api.preload",)
 ENDING = "the service is ending; try again soon"
 BUSY = "many programs are being read and unfolded; try again soon"
+SMALLER = "submit something smaller"
 
 T = TypeVar("T")
 
@@ -45,14 +44,19 @@ class TaskPool:
     """A pool of worker processes that run tasks; `do` may be called from any thread, and waits."""
 
     def __init__(
-        self, workers: int = PROCESSES, limit_s: float = LIMIT_S, places: int = LONGEST_QUEUE
+        self,
+        workers: int = PROCESSES,
+        limit_s: float = LIMIT_S,
+        places: int = LONGEST_QUEUE,
+        limits: ChildLimits | None = None,
     ) -> None:
         self._limit_s = limit_s
+        self._limits = limits or ChildLimits(share_of_memory(MEMORY_SHARE, workers), PROCESSOR_S)
         self._is_closed = False
         self._places = threading.BoundedSemaphore(places)
         self._streams = threading.BoundedSemaphore(max(1, min(STREAMS, workers - 1)))
-        self._workers = [_PoolWorker() for _ in range(workers)]
-        self._free: queue.LifoQueue[_PoolWorker] = (
+        self._workers = [ChildProcess("task pool", PRELOAD, self._limits, NICENESS) for _ in range(workers)]
+        self._free: queue.LifoQueue[ChildProcess] = (
             queue.LifoQueue()
         )  # the one that is warm already comes first
         for worker in self._workers:
@@ -62,12 +66,16 @@ class TaskPool:
         """Run a task in a worker process and return its result.
 
         Raises:
-            Problem: 503, too many wait, it took too long, or it brought its process down.
+            Problem: 503, too many wait, it took too long, or it brought its process down; 422, it exceeds a limit.
             StoreError: as the task raised it.
         """
+        return self.do_within(self._limit_s, task, *arguments)
+
+    def do_within(self, limit_s: float, task: Callable[..., T], *arguments: Any) -> T:
+        """Run a task that may take so many seconds, as `do` does."""
         worker = self._acquire()
         try:
-            return self._attempt(worker, task, arguments)
+            return self._attempt(worker, task, arguments, limit_s)
         finally:
             self._release(worker)
 
@@ -89,50 +97,23 @@ class TaskPool:
             self._release(worker)
             self._streams.release()
 
-        stream: TaskStream[T] = TaskStream(worker, self._limit_s, release)
+        stream: TaskStream[T] = TaskStream(worker, task.__name__, self._limit_s, release)
         try:
             if self._is_closed:
                 raise _later("unavailable", ENDING)
-            worker.begin(task, arguments, is_stream=True)
+            worker.begin(task, arguments, "stream")
+        except ChildDied as death:
+            stream.end()
+            raise _later("unavailable", f"the process that computes this: {death}") from None
         except BaseException:
             stream.end()
             raise
         return stream
 
-    def _acquire(self) -> _PoolWorker:
-        """Reserve a worker, for which only so many may wait."""
-        if not self._places.acquire(blocking=False):
-            raise _later("busy", BUSY)
-        try:
-            return self._free.get(timeout=self._limit_s)
-        except queue.Empty:
-            self._places.release()
-            raise _later("busy", BUSY) from None
-
-    def _release(self, worker: _PoolWorker) -> None:
-        self._free.put(worker)
-        self._places.release()
-
-    def _attempt(self, worker: _PoolWorker, task: Callable[..., T], arguments: tuple[Any, ...]) -> T:
-        for _ in range(0 if self._is_closed else ATTEMPTS):
-            try:
-                result: T = worker.do(task, arguments, self._limit_s)
-                return result
-            except TimeoutError:
-                worker.dismiss()
-                message = (
-                    f"this took more than the {self._limit_s:g} s that are allowed; submit something smaller"
-                )
-                raise _later("too_slow", message) from None
-            except (EOFError, OSError):
-                worker.dismiss()
-                if self._is_closed:
-                    break
-                log.warning("a process of the task pool died in %s", task.__name__)
-        if self._is_closed:
-            raise _later("unavailable", ENDING)
-        message = "this brought its process down, twice; perhaps it needs more memory than there is"
-        raise _later("unavailable", message)
+    def warm_up(self) -> None:
+        """Begin a process, so that the first task need not wait for it; any error is left to that task."""
+        with contextlib.suppress(Problem):
+            self.do(os.getpid)
 
     def close(self) -> None:
         """End the processes, even in the middle of a task; callers that wait get an error that the service ends."""
@@ -140,21 +121,87 @@ class TaskPool:
         for worker in self._workers:
             worker.kill()
 
+    def _acquire(self) -> ChildProcess:
+        """Reserve a worker, for which only so many may wait."""
+        if not self._places.acquire(blocking=False):
+            raise _later("busy", BUSY)
+        try:
+            worker = self._free.get(timeout=self._limit_s)
+        except queue.Empty:
+            self._places.release()
+            raise _later("busy", BUSY) from None
+        if worker.tasks_begun >= TASKS_PER_PROCESS:
+            worker.dismiss()
+        return worker
+
+    def _release(self, worker: ChildProcess) -> None:
+        self._free.put(worker)
+        self._places.release()
+
+    def _attempt(
+        self, worker: ChildProcess, task: Callable[..., T], arguments: tuple[Any, ...], limit_s: float
+    ) -> T:
+        for _ in range(0 if self._is_closed else ATTEMPTS):
+            try:
+                worker.begin(task, arguments)
+                outcome = worker.take(limit_s)
+            except ChildDied as death:
+                if self._is_closed:
+                    break
+                log.warning("a process of the task pool died in %s: %s", task.__name__, death)
+                if death.cause in LIMITS:
+                    raise excess(death) from None
+                continue
+            if outcome is None:
+                worker.dismiss()
+                raise TooSlow(limit_s)
+            if outcome.error is not None:
+                raise fault(task.__name__, outcome.error)
+            result: T = outcome.result
+            return result
+        if self._is_closed:
+            raise _later("unavailable", ENDING)
+        message = "this brought its process down, twice; perhaps it needs more memory than there is"
+        raise _later("unavailable", message)
+
+
+class TooSlow(Problem):
+    """Error raised for a task that took more than so many seconds; it was ended."""
+
+    def __init__(self, limit_s: float) -> None:
+        message = f"this took more than the {limit_s:g} s that are allowed; {SMALLER}"
+        super().__init__(503, "too_slow", message, headers={"Retry-After": str(RETRY_AFTER_S)})
+
 
 def _later(code: str, message: str) -> Problem:
     return Problem(503, code, message, headers={"Retry-After": str(RETRY_AFTER_S)})
+
+
+LIMITS: Mapping[Cause, str] = {"memory": "out_of_memory", "processor_time": "too_slow"}
+
+
+def excess(death: ChildDied) -> Problem:
+    """Return the problem of a task that exceeds a limit, and would do so again."""
+    return Problem(422, LIMITS[death.cause], f"this cannot be computed here: {death}; {SMALLER}")
+
+
+def fault(task: str, error: Exception | str) -> Exception:
+    """Return the error of a task as it is raised by who wanted it."""
+    return (
+        error if isinstance(error, Exception) else RuntimeError(f"{task} failed in the task pool:\n{error}")
+    )
 
 
 class TaskStream(Generic[T]):
     """The results of a generator in a worker process, taken one by one until `end`, which may come from any thread.
 
     Raises:
-        Problem: while they are taken: 503, nothing came for too long, or the process died.
+        Problem: while they are taken: 503, nothing came for too long, or the process died; 422, it exceeds a limit.
         StoreError: as the task raised it.
     """
 
-    def __init__(self, worker: _PoolWorker, limit_s: float, release: Callable[[], None]) -> None:
-        self._worker, self._limit_s, self._release = worker, limit_s, release
+    def __init__(self, worker: ChildProcess, task: str, limit_s: float, release: Callable[[], None]) -> None:
+        self._worker, self._task, self._limit_s, self._release = worker, task, limit_s, release
         self._is_over = self._is_unwanted = False
         self._taking, self._ending = threading.Lock(), threading.Lock()
 
@@ -165,26 +212,25 @@ class TaskStream(Generic[T]):
         with self._taking:
             if self._is_over:
                 raise StopIteration
-            is_alive = False
             try:
-                result, error, is_last = self._worker.result(self._limit_s)
-                is_alive = True
-            except TimeoutError:
-                message = f"nothing came for the {self._limit_s:g} s that are allowed; ask for less"
-                raise _later("too_slow", message) from None
-            except (EOFError, OSError):
+                outcome = self._worker.take(self._limit_s)
+            except ChildDied as death:
+                self._finish()
                 if self._is_unwanted:
                     raise StopIteration from None
-                raise _later(
-                    "unavailable", "the process that computes this has ended; try again soon"
-                ) from None
-            finally:
-                if not is_alive:
-                    self._finish()
-            if is_last:
+                if death.cause in LIMITS:
+                    raise excess(death) from None
+                message = "the process that computes this has ended; try again soon"
+                raise _later("unavailable", message) from None
+            if outcome is None:
+                self._finish()
+                message = f"nothing came for the {self._limit_s:g} s that are allowed; ask for less"
+                raise _later("too_slow", message)
+            if outcome.is_last:
                 self._finish(is_idle=True)
-                raise error or StopIteration
-            return result  # type: ignore[no-any-return]
+                raise StopIteration if outcome.error is None else fault(self._task, outcome.error)
+            result: T = outcome.result
+            return result
 
     def end(self) -> None:
         """End the work, if it is not over."""
@@ -203,108 +249,3 @@ class TaskStream(Generic[T]):
                 if not is_idle:
                     self._worker.dismiss()
                 self._release()
-
-
-class _PoolWorker:
-    """A slot of the pool: one process at a time, and our end of the pipe to it."""
-
-    def __init__(self) -> None:
-        self._process: SpawnProcess | None = None
-        self._pipe: Connection | None = None
-        self._done = 0
-        self._task = ""
-
-    def do(self, task: Callable[..., Any], arguments: tuple[Any, ...], limit_s: float) -> Any:
-        """Run a task and return its result; EOFError or OSError if the process dies, TimeoutError if it is too slow."""
-        self.begin(task, arguments)
-        result, error, _ = self.result(limit_s)
-        if error is not None:
-            raise error
-        return result
-
-    def begin(self, task: Callable[..., Any], arguments: tuple[Any, ...], is_stream: bool = False) -> None:
-        """Have the process begin a task."""
-        pipe = self._pipe_to_process()
-        self._task = task.__name__
-        pipe.send((task, arguments, is_stream))
-
-    def result(self, limit_s: float) -> tuple[Any, Exception | None, bool]:
-        """Return the next result of the task that has begun, its error if it has one, and whether it is over."""
-        assert self._pipe is not None
-        if not self._pipe.poll(limit_s):
-            raise TimeoutError
-        result, error, is_last = self._pipe.recv()
-        self._done += is_last
-        if isinstance(error, str):
-            error = RuntimeError(f"{self._task} failed in the task pool:\n{error}")
-        return result, error, is_last
-
-    def _pipe_to_process(self) -> Connection:
-        if self._pipe is not None and self._done < TASKS_PER_PROCESS:
-            return self._pipe
-        self.dismiss()
-        context = get_context("spawn")
-        ours, theirs = context.Pipe()
-        process = context.Process(target=_work, args=(theirs,), name="tapestry task pool", daemon=True)
-        process.start()
-        theirs.close()
-        self._process, self._pipe, self._done = process, ours, 0
-        if not ours.poll(START_S):
-            raise EOFError
-        ours.recv()
-        return ours
-
-    def kill(self) -> None:
-        """End the process; a caller that waits for it notices at its end of the pipe."""
-        if self._process is not None:
-            self._process.kill()
-
-    def dismiss(self) -> None:
-        """End the process; the next task gets another one."""
-        process, pipe = self._process, self._pipe
-        self._process = self._pipe = None
-        if pipe is not None:
-            pipe.close()
-        if process is not None:
-            process.kill()
-            process.join()
-            process.close()
-
-
-def _work(pipe: Connection) -> None:
-    """Run tasks in a process of the pool until the other end of its pipe is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C reaches all; the owner decides
-    os.nice(NICENESS)
-    threading.Thread(target=_end_with_owner, name="end with owner", daemon=True).start()
-    with contextlib.suppress(EOFError, OSError):
-        pipe.send("here")
-        while True:
-            task, arguments, is_stream = pipe.recv()
-            for outcome in _outcomes(task, arguments, is_stream):
-                pipe.send(outcome)
-
-
-def _outcomes(
-    task: Callable[..., Any], arguments: tuple[Any, ...], is_stream: bool
-) -> Iterator[tuple[Any, Exception | str | None, bool]]:
-    """Run a task and yield its results or its error: errors of the store unchanged, others as a text for the log."""
-    outcome: tuple[Any, Exception | str | None, bool]
-    try:
-        result = task(*arguments)
-        if is_stream:
-            for portion in result:
-                yield portion, None, False
-            result = None
-        outcome = result, None, True
-    except StoreError as error:
-        outcome = None, error, True
-    except Exception:
-        outcome = None, traceback.format_exc(), True
-    yield outcome
-
-
-def _end_with_owner() -> None:
-    owner = parent_process()
-    if owner is not None:
-        wait([owner.sentinel])
-        os._exit(0)

@@ -38,7 +38,7 @@ _USAGE = UsageRow.__table__.c
 _WAITING = (_L.subject, _L.tenant, _L.priority, _L.number, _L.expected_s)
 _CLAIMED = (
     *(_L.kind, _L.subject, _L.tenant),
-    *(_L.attempt, _L.attempts_without_progress, _L.cancel_requested),
+    *(_L.attempt, _L.attempts_without_progress, _L.cancel_requested, _L.deaths),
 )
 
 
@@ -55,7 +55,7 @@ def is_waiting(connection: Connection, kinds: Sequence[Kind]) -> bool:
 
 def choose(
     connection: Connection, kinds: Sequence[Kind], still: Sequence[ColumnElement[bool]]
-) -> Row[str, str, str, int, int, bool] | None:
+) -> Row[str, str, str, int, int, bool, int] | None:
     """Return the lease of the job to claim, locked: of those without owner, and of those that stand `still`.
 
     One that another transaction is changing is left to that, and the next one is taken.

@@ -69,7 +69,14 @@ class Jobs:
                 return None
             attempts = row.attempts_without_progress + 1
             job = Job(
-                row.kind, row.subject, owner, row.attempt + 1, attempts, row.cancel_requested, row.tenant
+                row.kind,
+                row.subject,
+                owner,
+                row.attempt + 1,
+                attempts,
+                row.cancel_requested,
+                row.deaths,
+                row.tenant,
             )
             taken = {
                 "owner": owner,
@@ -105,11 +112,20 @@ class Jobs:
             lease = _is(job.kind, job.subject)
             return bool(connection.scalar(select(LeaseRow.cancel_requested).where(lease)))
 
-    def release(self, job: Job, now: datetime) -> None:
-        """Return a job to the queue; the attempt does not count against it."""
+    def cancelled(self, jobs: Sequence[Job]) -> frozenset[str]:
+        """Return the ids of those jobs whose cancellation was requested."""
+        subjects = [job.subject for job in jobs]
+        query = select(LeaseRow.subject).where(LeaseRow.subject.in_(subjects), LeaseRow.cancel_requested)
+        with self._database.reading() as connection:
+            return frozenset(connection.scalars(query))
+
+    def release(self, job: Job, now: datetime, death: str | None = None) -> None:
+        """Return a job to the queue; the attempt does not count against it, but by the `death` of its process."""
         with self._fenced(job, 0.0) as connection:
             attempts = max(job.attempts_without_progress - 1, 0)
-            free = {"owner": None, "attempts_without_progress": attempts}
+            free: dict[str, Any] = {"owner": None, "attempts_without_progress": attempts}
+            if death is not None:
+                free |= {"deaths": job.deaths + 1, "last_death": death}
             connection.execute(update(LeaseRow).where(_is(job.kind, job.subject)).values(free))
             _move(connection, job, "released", now, phase="queued")
             if job.kind == "run":

@@ -65,6 +65,7 @@ def submit(
         "cancel_requested": False,
         "beat": 0,
         "lease_s": 0.0,
+        "deaths": 0,
     }
     connection.execute(insert(LeaseRow).values(row))
     return Submitted(subject, False, created_at)

@@ -346,7 +346,10 @@ class RunEvent:
 
 @dataclass(frozen=True)
 class Job:
-    """A job of a tenant that a worker has claimed: its writes are fenced by owner and attempt."""
+    """A job of a tenant that a worker has claimed: its writes are fenced by owner and attempt.
+
+    Its process died `deaths` times.
+    """
 
     kind: Kind
     subject: str
@@ -354,6 +357,7 @@ class Job:
     attempt: int
     attempts_without_progress: int
     cancel_requested: bool
+    deaths: int = 0
     tenant: str = DEFAULT
 
 

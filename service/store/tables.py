@@ -364,6 +364,8 @@ class LeaseRow(Base):
     cancel_requested: Mapped[bool]
     beat: Mapped[int] = mapped_column(BigInteger)
     lease_s: Mapped[float] = mapped_column(Float)
+    deaths: Mapped[int] = mapped_column(Integer)
+    last_death: Mapped[str | None] = mapped_column(Text)
 
     __table_args__ = (
         Index(

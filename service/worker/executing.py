@@ -1,4 +1,4 @@
-"""Executions on the device simulator: each in a process of its own, so that the worker stays responsive."""
+"""Executions on the device simulator: requested ones in the process of their job, those of a run's checks beside it."""
 
 from __future__ import annotations
 
@@ -130,6 +130,25 @@ def execute(request: ExecutionRequest, held: ClaimedJob, limit_s: float = LONGES
         Drained, LeaseLost, Cancelled: the worker must end, another has the job, or its user cancelled it.
         Refused: it does not fit into this machine's memory, or takes too long.
     """
+    check_executable(request)
+    process = ProcessIslands(1)
+    try:
+        return _wait(process.submit(run_execution, request), held, limit_s)
+    except (BrokenProcessPool, MemoryError):
+        message = (
+            "executing the plan ended its process, perhaps for want of memory; count without values instead"
+        )
+        raise ExecutionRefused(message) from None
+    finally:
+        process.abandon()
+
+
+def check_executable(request: ExecutionRequest) -> None:
+    """Check that a request fits into this machine's memory, and that its backend is installed.
+
+    Raises:
+        ExecutionRefused: it does not, or it is not.
+    """
     if request.values and not fits_in_memory([request.plan]):
         raise ExecutionRefused(
             f"the plan's devices hold {request.plan.cost['total_memory_bytes']:,} B in all, more than half of this "
@@ -140,20 +159,14 @@ def execute(request: ExecutionRequest, held: ClaimedJob, limit_s: float = LONGES
             f"this worker has no {request.backend}: run `pip install 'tapestry[{request.backend}]'` on its machine, or "
             'compute with numpy ("backend": "numpy")'
         )
-    process = ProcessIslands(1)
-    try:
-        return _wait(process.submit(run_execution, request), held, limit_s)
-    except BrokenProcessPool:
-        message = (
-            "executing the plan ended its process, perhaps for want of memory; count without values instead"
-        )
-        raise ExecutionRefused(message) from None
-    finally:
-        process.abandon()
 
 
 def do_execution(store: Store, held: ClaimedJob) -> None:
-    """Execute the plan that the job names and store the results; raises as `execute`."""
+    """Execute the plan that the job names, in this process, and store the results.
+
+    Raises:
+        ExecutionRefused: it does not fit into this machine's memory, or a stored tensor is gone.
+    """
     mine = store.of(held.job.tenant)
     execution = mine.executions.get(held.job.subject)
     run = mine.runs.request(execution.run_id)
@@ -170,7 +183,8 @@ def do_execution(store: Store, held: ClaimedJob) -> None:
         given,
         named,
     )
-    record, computed = execute(request, held)
+    check_executable(request)
+    record, computed = run_execution(request)
     verified = _marks(mine, execution, record) if is_refuted(record.verified) else None
     store.jobs.end_execution(
         held.job, datetime.now(UTC), "finished", execution=record, verified=verified, computed=computed

@@ -6,6 +6,7 @@ import logging
 import os
 import platform
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -14,6 +15,7 @@ from tapestry.service.store import Job, LeaseLost, Store, StoreError
 
 log = logging.getLogger("tapestry.worker")
 
+LOOK_S = 0.25  # between looks at cancellations
 SKEW_S = 5.0  # of a clock: more is told
 
 
@@ -55,7 +57,7 @@ class Heartbeat:
         self._store, self._name, self._draining = store, name, draining
         self._lease_s, self._beat_s = lease_s, beat_s
         self._held: list[ClaimedJob] = []
-        self.helped_run: str | None = None  # another worker's, whose islands run here
+        self._helped: str | None = None
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._is_skewed = False
@@ -86,15 +88,37 @@ class Heartbeat:
             with self._lock:
                 self._held.remove(held)
 
+    def help(self, run_id: str | None) -> None:
+        """Record the run of another worker whose islands run here now; None: there is none any more."""
+        self._helped = run_id
+
     def _run(self) -> None:
-        while not self._stopped.wait(self._beat_s):
-            self._beat()
+        """Beat, and look between two beats whether somebody has cancelled what is held."""
+        beats_at = time.monotonic() + self._beat_s
+        while not self._stopped.wait(min(LOOK_S, self._beat_s)):
+            if time.monotonic() >= beats_at:
+                self._beat()
+                beats_at = time.monotonic() + self._beat_s
+            else:
+                self._look()
+
+    def _look(self) -> None:
+        with self._lock:
+            held = tuple(one for one in self._held if not one.is_cancelled)
+        if not held:
+            return
+        try:
+            cancelled = self._store.jobs.cancelled([one.job for one in held])
+        except StoreError:  # the next heartbeat reports it
+            return
+        for one in held:
+            one.is_cancelled |= one.job.subject in cancelled
 
     def _beat(self) -> None:
         """Renew all leases and record the worker; an unreachable database is tried again at the next heartbeat."""
         with self._lock:
             held = tuple(self._held)
-        resting = "idle" if self.helped_run is None else "helping"
+        resting = "idle" if self._helped is None else "helping"
         for one in held:
             try:
                 one.is_cancelled |= self._store.jobs.renew(one.job, self._lease_s)
@@ -110,7 +134,7 @@ class Heartbeat:
                 host=platform.node(),
                 pid=os.getpid(),
                 status="draining" if self._draining.is_set() else "busy" if held else resting,
-                subject=held[0].job.subject if held else self.helped_run,
+                subject=held[0].job.subject if held else self._helped,
             )
         except StoreError as error:
             log.warning("could not say that this worker lives: %s", error)

@@ -1,34 +1,34 @@
-"""The worker: two threads, so that no execution waits for a long search; each claims a job, does it, repeats."""
+"""The worker: lanes of runs and of executions side by side; each claims a job, has a child do it, repeats."""
 
 from __future__ import annotations
 
 import logging
+import math
 import os
 import platform
 import secrets
+import tempfile
 import threading
-from collections.abc import Callable
-from concurrent.futures import Executor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal
 
-from tapestry.optimizer import ProcessIslands
-from tapestry.optimizer.run.cluster import ClusterIslands
-from tapestry.optimizer.run.workers import WorkersLost
+from tapestry.service.children import ChildLimits, share_of_memory
 from tapestry.service.lifecycle import Event
 from tapestry.service.problems import problem
-from tapestry.service.store import Job, LeaseLost, Store, StoreError, Unreadable
-from tapestry.service.worker.executing import Cancelled, do_execution
-from tapestry.service.worker.heartbeat import ClaimedJob, Drained, Heartbeat
-from tapestry.service.worker.searching import SearchJob
-from tapestry.service.worker.shared_islands import Helper, SharedIslands
+from tapestry.service.store import Job, LeaseLost, Store, StoreError
+from tapestry.service.worker.executing import LONGEST_S
+from tapestry.service.worker.heartbeat import Heartbeat
+from tapestry.service.worker.job_process import PHASES_S, JobProcess
+from tapestry.service.worker.jobs import Cluster, JobOutcome, JobSettings, ids
+from tapestry.service.worker.shared_islands import release_text
 
 log = logging.getLogger("tapestry.worker")
 
-MOST_WITHOUT_PROGRESS = 10  # attempts that ended without a checkpoint: the job itself brings its workers down
+MOST_DEATHS = 3  # of the process of a job, by which it is told to be the cause
+MOST_WITHOUT_PROGRESS = 10  # attempts that ended with their worker, without a checkpoint
+RUN_MEMORY, EXECUTION_MEMORY = 0.6, 0.5  # shares of the machine's memory
 
 
 def new_name() -> str:
@@ -40,68 +40,55 @@ def new_name() -> str:
 class WorkerSettings:
     """The settings of a worker; times in seconds.
 
+    It does so many `runs` at a time, each with `islands`, and `memory_bytes` for each; None: a share of the machine's.
     A worker that dies silently is presumed dead after `lease_s`; `beat_s` must be well below it. A worker that is
-    `alone` shares no islands of its runs with other workers, and runs none of theirs.
+    `alone` shares no islands of its runs with other workers, and runs none of theirs. Runs are searched on a
+    `cluster` if there is one. A phase of a job may take `phases_s`.
     """
 
     name: str = field(default_factory=new_name)
     islands: int = field(default_factory=lambda: os.cpu_count() or 1)
+    runs: int = 1
+    memory_bytes: int | None = None
     lease_s: float = 15.0
     beat_s: float = 1.0
     checkpoint_s: float = 1.0
     poll_s: float = 0.5
     alone: bool = False
+    cluster: Cluster | None = None
+    phases_s: Mapping[str, float] = field(default_factory=lambda: PHASES_S)
 
 
-def work(
-    store: Store,
-    settings: WorkerSettings,
-    draining: threading.Event,
-    cluster: ClusterIslands | None = None,
-) -> None:
-    """Carry out jobs until `draining` is set; the current job then goes back to the queue.
-
-    Runs are searched by processes of the worker, or on a `cluster`, which stays open.
-    """
+def work(store: Store, settings: WorkerSettings, draining: threading.Event) -> None:
+    """Carry out jobs until `draining` is set; the current ones then go back to the queue."""
     heartbeat = Heartbeat(store, settings.name, draining, lease_s=settings.lease_s, beat_s=settings.beat_s)
     heartbeat.start()
-    log.info("worker %s: %d islands", settings.name, settings.islands)
-    islands = ProcessIslands(settings.islands) if cluster is None else cluster
-    shared = islands if isinstance(islands, ProcessIslands) and not settings.alone else None
-
-    def search(held: ClaimedJob) -> None:
-        with ExitStack() as stack:
-            executor: Executor = islands
-            if shared is not None:
-                executor = stack.enter_context(SharedIslands(store, held.job, shared))
-            SearchJob(store, held, executor, settings.islands, settings.checkpoint_s).do()
-
-    def execute(held: ClaimedJob) -> None:
-        do_execution(store, held)
-
-    def on_run(run_id: str | None) -> None:
-        heartbeat.helped_run = run_id
-
-    helper = None if shared is None else Helper(store, settings.name, shared, draining, on_run)
-    runs = _Lane("run", search, store, settings, heartbeat, draining, helper)
-    executions = _Lane("execution", execute, store, settings, heartbeat, draining)
-    beside = threading.Thread(target=executions.run, name="executions", daemon=True)
-    beside.start()
+    log.info("worker %s: %d runs at a time, %d islands each", settings.name, settings.runs, settings.islands)
+    lanes = [_Lane("run", store, settings, heartbeat, draining) for _ in range(settings.runs)]
+    lanes.append(_Lane("execution", store, settings, heartbeat, draining))
+    threads = [threading.Thread(target=lane.run, name=f"{lane.kind}s", daemon=True) for lane in lanes]
+    for thread in threads:
+        thread.start()
     try:
-        runs.run()
+        draining.wait()
     finally:
         draining.set()
-        beside.join()
+        for thread in threads:
+            thread.join()
         heartbeat.stop()
-        if isinstance(islands, ProcessIslands):
-            islands.abandon()  # a round whose result nobody takes any more
         log.info("worker %s has ended", settings.name)
 
 
-class _Lane:
-    """A loop that claims jobs of one kind and does them one by one.
+def _limits(kind: Literal["run", "execution"], settings: WorkerSettings) -> ChildLimits:
+    if kind == "execution":
+        return ChildLimits(share_of_memory(EXECUTION_MEMORY))
+    return ChildLimits(settings.memory_bytes or share_of_memory(RUN_MEMORY, settings.runs))
 
-    While there is none, a `helper` runs islands of other workers' runs.
+
+class _Lane:
+    """A loop that claims jobs of one kind and has a child do them one by one.
+
+    While there is none, a lane of runs runs islands of other workers' runs.
 
     A job that fails because of the database keeps its lease until it runs out: that is the pause before the
     next attempt, which counts as one more without a checkpoint.
@@ -110,31 +97,33 @@ class _Lane:
     def __init__(
         self,
         kind: Literal["run", "execution"],
-        do: Callable[[ClaimedJob], None],
         store: Store,
         settings: WorkerSettings,
         heartbeat: Heartbeat,
         draining: threading.Event,
-        helper: Helper | None = None,
     ) -> None:
-        self._kind, self._do, self._store, self._settings = kind, do, store, settings
-        self._heartbeat, self._draining, self._helper = heartbeat, draining, helper
+        self.kind, self._store, self._settings = kind, store, settings
+        self._heartbeat, self._draining = heartbeat, draining
+        self._helps = kind == "run" and settings.cluster is None and not settings.alone
+        self._process = JobProcess(_for_child(store, settings), _limits(kind, settings), settings.phases_s)
 
     def run(self) -> None:
-        while not self._draining.is_set():
-            job = self._claim()
-            if job is None:
-                self._help()
-                self._draining.wait(self._settings.poll_s)
-                continue
-            with self._heartbeat.hold(job) as held:
-                self._attempt(held)
+        try:
+            while not self._draining.is_set():
+                job = self._claim()
+                if job is None:
+                    self._help()
+                    self._draining.wait(self._settings.poll_s)
+                    continue
+                self._do(job)
+        finally:
+            self._process.close()
 
     def _claim(self) -> Job | None:
         now = datetime.now(UTC)
         try:
             return self._store.jobs.claim(
-                self._settings.name, now, self._settings.lease_s, kinds=(self._kind,)
+                self._settings.name, now, self._settings.lease_s, kinds=(self.kind,)
             )
         except StoreError as error:
             log.warning("cannot look for work: %s", error)
@@ -142,60 +131,55 @@ class _Lane:
 
     def _help(self) -> None:
         """Run islands of another worker's run, if it shares some."""
+        if not self._helps:
+            return
         try:
-            if self._helper is not None:
-                self._helper.help()
+            first = self._store.epochs.take(self._settings.name, release_text())
         except StoreError as error:
             log.warning("cannot help with other runs: %s", error)
+            return
+        if first is not None:
+            self._process.help(first, self._heartbeat.help, self._draining.is_set)
 
-    def _attempt(self, held: ClaimedJob) -> None:
-        """Do a job until it ends, and record how it ended."""
-        job = held.job
-        log.info("%s %s: attempt %d", job.kind, job.subject, job.attempt, extra=_ids(job))
-        try:
-            if job.cancel_requested:
-                self._end(job, "cancelled", None)
-            elif job.attempts_without_progress > MOST_WITHOUT_PROGRESS:
-                self._fail_for_worker(job, f"it ended its worker {job.attempts_without_progress - 1} times")
-            else:
-                self._do(held)
-        except Drained:
-            self._release(job)
-        except Cancelled:
+    def _do(self, job: Job) -> None:
+        """Have a job done, and record how the attempt ended."""
+        log.info("%s %s: attempt %d", job.kind, job.subject, job.attempt, extra=ids(job))
+        if job.cancel_requested:
             self._end(job, "cancelled", None)
-        except WorkersLost as error:
-            log.warning("%s %s: %s; it goes on once there are some", job.kind, job.subject, error)
+            return
+        if job.attempts_without_progress > MOST_WITHOUT_PROGRESS:
+            what = f"it ended with its worker {job.attempts_without_progress - 1} times"
+            self._fail(job, _died(f"{what}; perhaps it lacks memory"))
+            return
+        with self._heartbeat.hold(job) as held:
+            try:
+                outcome = self._process.do(held, LONGEST_S if job.kind == "execution" else math.inf)
+            except LeaseLost as error:
+                log.warning("%s %s: %s", job.kind, job.subject, error, extra=ids(job))
+                return
+            if outcome.message:
+                log.warning("%s %s: %s", job.kind, job.subject, outcome.message, extra=ids(job))
+            self._record(job, outcome)
+
+    def _record(self, job: Job, outcome: JobOutcome) -> None:
+        if outcome.event == "released":
             self._release(job)
-        except LeaseLost as error:
-            log.warning("%s %s: %s", job.kind, job.subject, error, extra=_ids(job))
-        except Unreadable as error:
-            self._fail(job, "unreadable", "Something that it needs is not installed", str(error))
-        except StoreError as error:
-            message = "%s %s: %s; tried again when its lease has run out"
-            log.error(message, job.kind, job.subject, error, extra=_ids(job))
-        except BrokenProcessPool as error:
-            self._fail_for_worker(job, str(error))
-        except MemoryError:
-            self._fail(
-                job, "out_of_memory", "Not enough memory", "the worker's machine has too little memory"
-            )
-        except ValueError as error:
-            self._fail(job, "invalid_request", "The request cannot be carried out", str(error))
-        except Exception as error:
-            log.exception("%s %s: a fault of this program", job.kind, job.subject, extra=_ids(job))
-            message = f"a fault of this program, please report it: {type(error).__name__}: {error}"
-            self._fail(job, "internal", "A fault of this program", message)
+        elif outcome.event == "cancelled":
+            self._end(job, "cancelled", None)
+        elif outcome.event == "failed":
+            self._fail(job, outcome.problem)
+        elif outcome.event == "died" and job.deaths + 1 < MOST_DEATHS:
+            self._release(job, outcome.message)
+        elif outcome.event == "died":
+            self._fail(job, _died(f"its process died {MOST_DEATHS} times: {outcome.message}"))
         else:
-            log.info("%s %s: done", job.kind, job.subject, extra=_ids(job))
+            log.info("%s %s: %s", job.kind, job.subject, outcome.event, extra=ids(job))
 
-    def _fail_for_worker(self, job: Job, what: str) -> None:
-        self._fail(job, "worker_died", "The work ended its worker", f"{what}; perhaps it lacks memory")
+    def _fail(self, job: Job, why: Mapping[str, object] | None) -> None:
+        log.error("%s %s failed: %s", job.kind, job.subject, (why or {}).get("detail"), extra=ids(job))
+        self._end(job, "failed", why)
 
-    def _fail(self, job: Job, code: str, title: str, detail: str) -> None:
-        log.error("%s %s failed: %s", job.kind, job.subject, detail, extra=_ids(job))
-        self._end(job, "failed", problem(code, title, " ".join(detail.split())))
-
-    def _end(self, job: Job, event: Event, why: dict[str, object] | None) -> None:
+    def _end(self, job: Job, event: Event, why: Mapping[str, object] | None) -> None:
         now = datetime.now(UTC)
         try:
             if job.kind == "run":
@@ -203,15 +187,28 @@ class _Lane:
             else:
                 self._store.jobs.end_execution(job, now, event, problem=why)
         except StoreError as error:
-            log.warning("%s %s: %s", job.kind, job.subject, error, extra=_ids(job))
+            log.warning("%s %s: %s", job.kind, job.subject, error, extra=ids(job))
 
-    def _release(self, job: Job) -> None:
+    def _release(self, job: Job, death: str | None = None) -> None:
         try:
-            self._store.jobs.release(job, datetime.now(UTC))
+            self._store.jobs.release(job, datetime.now(UTC), death)
         except StoreError as error:
             log.warning("could not give %s %s back, its lease will run out: %s", job.kind, job.subject, error)
 
 
-def _ids(job: Job) -> dict[str, str]:
-    """Return the extra fields of log lines about a job, for searching."""
-    return {f"{job.kind}_id": job.subject}
+def _for_child(store: Store, settings: WorkerSettings) -> JobSettings:
+    return JobSettings(
+        store.address.url,
+        settings.name,
+        settings.islands,
+        settings.lease_s,
+        settings.checkpoint_s,
+        tempfile.gettempdir(),
+        logging.getLevelName(log.getEffectiveLevel()),
+        settings.alone,
+        settings.cluster,
+    )
+
+
+def _died(detail: str) -> Mapping[str, object]:
+    return problem("worker_died", "The work ended its process", detail)

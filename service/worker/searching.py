@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from datetime import UTC, datetime
 from typing import Any
@@ -113,9 +113,15 @@ class SearchJob:
     """One attempt at a run. `do()` returns when the run has ended; every write of it is fenced by the lease."""
 
     def __init__(
-        self, store: Store, held: ClaimedJob, pool: Executor, islands: int, checkpoint_s: float
+        self,
+        store: Store,
+        held: ClaimedJob,
+        pool: Executor,
+        islands: int,
+        checkpoint_s: float,
+        on_phase: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self._store, self._held, self._pool = store, held, pool
+        self._store, self._held, self._pool, self._on_phase = store, held, pool, on_phase
         self._job, self._mine = held.job, store.of(held.job.tenant)
         self._checkpoint_s = checkpoint_s
         self._phase = ""
@@ -286,6 +292,7 @@ class SearchJob:
         if phase != self._phase:
             self._store.jobs.phase(self._job, datetime.now(UTC), self._held.lease_s, phase)
             self._phase = phase
+            self._on_phase(phase)
 
     def _checkpoint(self, snapshot: Snapshot) -> None:
         """Store the state of the search and publish its results since the last checkpoint, in one transaction."""
@@ -302,6 +309,8 @@ class SearchJob:
             refused=refusal_documents(saved.refused),
         )
         self._store.jobs.checkpoint(self._job, datetime.now(UTC), self._held.lease_s, update)
+        if self._phase != update.phase:
+            self._on_phase(update.phase)
         self._phase = update.phase
         self._shown.apply(added, removed)
         if self._held.is_draining:

@@ -262,9 +262,12 @@ class Helper:
         Raises:
             StoreError: the database does not answer.
         """
-        first = self._take()
-        if first is None:
-            return
+        first = self._store.epochs.take(self._name, release_text())
+        if first is not None:
+            self.help_from(first)
+
+    def help_from(self, first: SharedEpoch) -> None:
+        """Run an epoch that was taken, and then others, as `help` does."""
         with TemporaryDirectory(prefix="tapestry-epochs-") as folder:
             try:
                 self._help(first, Path(folder))

@@ -26,6 +26,7 @@ def run(arguments: Namespace) -> int:
             islands=arguments.islands,
             log_level=arguments.log_level,
             processes=arguments.processes,
+            worker_options=_worker_options(arguments),
         )
         with temporary_folder(), server:
             print(f"Tapestry listens on {server.address}", file=sys.stderr, flush=True)
@@ -33,6 +34,11 @@ def run(arguments: Namespace) -> int:
     except ServingError as error:
         raise CommandError(str(error)) from error
     return OK
+
+
+def _worker_options(arguments: Namespace) -> list[str]:
+    memory = [] if arguments.memory is None else ["--memory", str(arguments.memory)]
+    return ["--runs", str(arguments.runs), *memory]
 
 
 def settings_of(arguments: Namespace) -> ServiceSettings:

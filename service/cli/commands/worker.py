@@ -17,7 +17,7 @@ from tapestry.service.cli.errors import FAILED, OK, CommandError
 from tapestry.service.cli.searching import islands_of, open_store
 from tapestry.service.logs import start_logging
 from tapestry.service.temporary import temporary_folder
-from tapestry.service.worker import WorkerSettings, new_name, work
+from tapestry.service.worker import Cluster, WorkerSettings, new_name, work
 
 NICENESS = 5
 
@@ -48,10 +48,16 @@ def run(arguments: Namespace) -> int:
         threading.Thread(target=_drain_with_parent, args=(draining,), name="parent", daemon=True).start()
     try:
         with temporary_folder(), on_cluster(arguments, log.warning) as cluster:
-            count = islands_of(arguments.islands) if cluster is None else arguments.islands or cluster.size
-            name = arguments.name or new_name()
-            settings = WorkerSettings(name=name, islands=count, alone=arguments.alone)
-            work(store, settings, draining, cluster)
+            cores = max(1, islands_of(None) // arguments.runs)
+            settings = WorkerSettings(
+                name=arguments.name or new_name(),
+                islands=arguments.islands or (cores if cluster is None else cluster.size),
+                runs=arguments.runs,
+                memory_bytes=arguments.memory,
+                alone=arguments.alone,
+                cluster=None if arguments.search_on is None else Cluster(arguments.search_on, tls),
+            )
+            work(store, settings, draining)
     finally:
         store.close()
     return OK

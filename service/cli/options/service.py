@@ -6,6 +6,7 @@ import argparse
 
 from tapestry.optimizer.run.options import OPTIONS
 from tapestry.service.cli.options.shared import (
+    MOST_ISLANDS,
     Parser,
     as_json,
     cluster,
@@ -36,6 +37,7 @@ def serve(parser: Parser) -> None:
     )
     parser.add_argument("--no-worker", action="store_true", help="start no worker; others must run")
     islands(parser)
+    _runs(parser)
     store(parser)
     logging(parser)
 
@@ -60,8 +62,26 @@ def worker(parser: Parser) -> None:
         parser, "work for searches with --cluster at this Dask scheduler, not for a service: tcp://host:8786"
     )
     islands(parser)
+    _runs(parser)
     store(parser)
     logging(parser)
+
+
+def _runs(parser: Parser) -> None:
+    """Add the options for runs side by side."""
+    parser.add_argument(
+        "--runs",
+        type=whole(1, MOST_ISLANDS),
+        default=1,
+        metavar="N",
+        help="runs side by side, which share the cores (default: 1)",
+    )
+    parser.add_argument(
+        "--memory",
+        type=size,
+        metavar="SIZE",
+        help="memory of one run with all its processes, such as 8GiB (default: they share 60 %% of the machine's)",
+    )
 
 
 def backup(parser: Parser) -> None:
