@@ -20,6 +20,8 @@ PROXY_HEADERS = {
     "tenant": "TAPESTRY_PROXY_TENANT_HEADER",
     "scope": "TAPESTRY_PROXY_SCOPE_HEADER",
 }
+FREE_BYTES = "TAPESTRY_FREE_BYTES"
+STORED_BYTES = "TAPESTRY_STORED_BYTES"
 REQUEST_RATE = "TAPESTRY_REQUESTS_PER_SECOND"
 SUBMISSION_RATE = "TAPESTRY_SUBMISSIONS_PER_SECOND"
 
@@ -32,7 +34,11 @@ class SettingsError(ValueError):
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of one request. Sizes in bytes, times in seconds."""
+    """The limits of one request. Sizes in bytes, times in seconds.
+
+    Nothing is taken where the disk of a database file has less than `free_bytes` left, or the database of a server
+    takes more than `stored_bytes` (None: without end).
+    """
 
     body_bytes: int = 8 * 2**20
     document_bytes: int = 64 * 2**20
@@ -46,6 +52,8 @@ class Limits:
     run_evaluations: int = 10**9
     run_islands: int = 64
     queued_jobs: int = 100
+    free_bytes: int = 256 * 2**20
+    stored_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -171,6 +179,10 @@ def service_settings(
         allowed_hosts=tuple(
             name.strip() for name in environment.get(ALLOWED_HOSTS, "").split(",") if name.strip()
         ),
+        limits=Limits(
+            free_bytes=_bytes(environment, FREE_BYTES, Limits.free_bytes) or 0,
+            stored_bytes=_bytes(environment, STORED_BYTES, Limits.stored_bytes),
+        ),
         proxy=_proxy(environment),
         rates=Rates(
             _rate(environment, REQUEST_RATE, Rates.requests_per_s),
@@ -183,6 +195,15 @@ def _proxy(environment: Mapping[str, str]) -> ProxyIdentity | None:
     secret = environment.get(PROXY_SECRET)
     names = {part: environment[name] for part, name in PROXY_HEADERS.items() if environment.get(name)}
     return ProxyIdentity(secret, **names) if secret else None
+
+
+def _bytes(environment: Mapping[str, str], name: str, usual: int | None) -> int | None:
+    text = environment.get(name)
+    if not text:
+        return usual
+    if not (text.isascii() and text.isdigit()):
+        raise SettingsError(f"{name} is a whole number of bytes, not {text!r}")
+    return int(text)
 
 
 def _rate(environment: Mapping[str, str], name: str, usual: float) -> float:

@@ -23,6 +23,7 @@ from tapestry.service.api import (
     learned,
     plans,
     precisions,
+    quotas,
     reference,
     rewrites,
     runs,
@@ -43,6 +44,7 @@ from tapestry.service.api.origins import LOOPBACK, SafeHeaders, SameOrigin
 from tapestry.service.api.parameters import check_parameters
 from tapestry.service.api.problems import add_handlers
 from tapestry.service.api.rates import RateLimit
+from tapestry.service.api.space import SpaceLeft, SpaceRequired
 from tapestry.service.api.task_pool import TaskPool
 from tapestry.service.api.uploads import IN_MEMORY_BYTES
 from tapestry.service.dashboard import STATIC, error_page
@@ -73,7 +75,7 @@ def create_app(settings: ServiceSettings) -> FastAPI:
         raise
     answers = KeptAnswers(Revisions(store.run_watch.revisions), store.changes.now)
     feed = EventFeed(store, settings.connections.streams_per_key)
-    context = Context(store, store, settings, TaskPool(), feed, answers)
+    context = Context(store, store, settings, TaskPool(), feed, answers, SpaceLeft(store, settings.limits))
     metrics = Metrics(context)
     locks, wrong = Locks(store, settings), WrongKeys()
     app = FastAPI(
@@ -100,7 +102,7 @@ def create_app(settings: ServiceSettings) -> FastAPI:
             plans.router,
         ),
         *(executions.forms, executions.router, tensors.router),
-        *(new_router(), learned.router, layouts.router, audit.router),
+        *(new_router(), learned.router, layouts.router, audit.router, quotas.router),
         *(metrics_router(metrics), reference.router, login_router(locks, wrong), dashboard),
     )
     for router in routers:
@@ -121,6 +123,7 @@ def _middleware(context: Context, metrics: Metrics, locks: Locks, wrong: WrongKe
         Middleware(AuditLog, store=context.all_tenants),
         Middleware(KeyRequired, locks=locks, wrong=wrong),
         Middleware(RateLimit, rates=context.settings.rates),
+        Middleware(SpaceRequired, space=context.space),
         Middleware(BodyLimit, limits=context.settings.limits),
         Middleware(HeadAsGet),
         Middleware(ServeKept, answers=context.answers),

@@ -1,4 +1,4 @@
-"""Objects shared by handlers: the store, settings, task pool, event feed and kept answers of one application."""
+"""Objects shared by handlers: the store, settings, task pool, event feed, kept answers and space of one application."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from fastapi import Depends, Request
 
 from tapestry.service.api.event_feed import EventFeed
 from tapestry.service.api.kept_answers import KeptAnswers
+from tapestry.service.api.space import SpaceLeft
 from tapestry.service.api.task_pool import TaskPool
 from tapestry.service.api.users import user_of
 from tapestry.service.settings import ServiceSettings
@@ -28,6 +29,7 @@ class Context:
     pool: TaskPool
     event_feed: EventFeed
     answers: KeptAnswers
+    space: SpaceLeft
 
     def close(self) -> None:
         """Release all resources: end the event streams and the pool's processes, close the connections."""

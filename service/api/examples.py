@@ -248,6 +248,14 @@ _BATCH = {
 }
 
 EXAMPLES: dict[str, Any] = {
+    "QuotasAnswer": {
+        "tenant": "team-a",
+        "quotas": [
+            {"name": "jobs", "limit": 20, "used": 3},
+            {"name": "stored_bytes", "limit": None, "used": 4194304},
+            {"name": "search_seconds", "limit": 36000, "used": 5400.5},
+        ],
+    },
     "AuditAnswer": {
         "items": [
             {

@@ -45,7 +45,7 @@ async def healthz() -> Response:
 
 @router.get("/readyz", response_model=ReadyAnswer, responses=problems())
 async def readyz(parts: Parts) -> Response:
-    """Check that the database answers and takes writes; `workers` is the number of live workers (none: runs wait)."""
+    """Check that the database answers, takes writes and has space; `workers` are those that live (none: runs wait)."""
     return await asyncio.get_running_loop().run_in_executor(PROBES, _readiness, parts)
 
 
@@ -57,6 +57,9 @@ def _readiness(parts: Context) -> Response:
         log.error("not ready: %s", error)
         message = "the database answers, but takes no writes: its disk is full, or another process holds it"
         raise Problem(503, "read_only", message, headers={"Retry-After": str(RETRY_AFTER_S)}) from error
+    shortage = parts.space.shortage()
+    if shortage is not None:
+        raise Problem(503, "no_space", shortage, headers={"Retry-After": str(RETRY_AFTER_S)})
     workers = parts.all_tenants.workers.alive(ALIVE_S)
     return answer({"status": "ok", "workers": len(workers), "clock_skew_s": _skew_s(workers)})
 

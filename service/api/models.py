@@ -35,7 +35,8 @@ class ProblemAnswer(Answer):
     code: str
     errors: list[FaultAnswer] | None = None
     size: dict[str, int] | None = Field(None, description="what is too large: its amounts by name")
-    limit: dict[str, int] | None = Field(None, description="what these may be at most")
+    limit: dict[str, float] | None = Field(None, description="what these, or a quota, may be at most")
+    used: dict[str, float] | None = Field(None, description="how much of a quota is used")
 
 
 class ObjectiveAnswer(Answer):

@@ -27,6 +27,7 @@ _PROBLEMS = {
     429: ("queue_full", "100 jobs wait already; try again later"),
     500: ("internal", "a fault of this program; its log says more under the request's id"),
     503: ("unavailable", "the database does not answer"),
+    507: ("no_space", "the disk of the database has 1,048,576 bytes left, and 268,435,456 are kept free"),
 }
 _FAULTS = {
     422: [
@@ -51,7 +52,8 @@ REPLAYED = {
 
 def problems(*statuses: int) -> Answers:
     """Return the documented errors of an endpoint: its own, and those that every endpoint has."""
-    return {status: _problem(status) for status in sorted({*statuses, *_ALWAYS})}
+    stores = (507,) if 413 in statuses else ()
+    return {status: _problem(status) for status in sorted({*statuses, *stores, *_ALWAYS})}
 
 
 def _problem(status: int) -> dict[str, Any]:

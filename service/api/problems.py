@@ -21,6 +21,7 @@ from tapestry.service.store import (
     InUse,
     KeyReused,
     QueueFull,
+    QuotaExceeded,
     StoreError,
     UnknownId,
     Unreadable,
@@ -44,6 +45,7 @@ TITLES = {
     429: "Too much at once",
     500: "A fault of this program",
     503: "Not now",
+    507: "No space left",
 }
 CODES = {
     400: "malformed",
@@ -70,7 +72,7 @@ class Problem(Exception):
         detail: str,
         faults: tuple[Fault, ...] = (),
         headers: Mapping[str, str] | None = None,
-        members: Mapping[str, Mapping[str, int]] | None = None,
+        members: Mapping[str, Mapping[str, float]] | None = None,
     ) -> None:
         super().__init__(detail)
         self.status, self.code, self.faults, self.headers = status, code, faults, headers
@@ -86,7 +88,7 @@ def respond(
     detail: str,
     faults: Sequence[Fault] = (),
     headers: Mapping[str, str] | None = None,
-    members: Mapping[str, Mapping[str, int]] | None = None,
+    members: Mapping[str, Mapping[str, float]] | None = None,
 ) -> Response:
     """Build a response from a problem document; `members` are further ones of its kind."""
     errors = [fault.to_json() for fault in faults]
@@ -159,7 +161,18 @@ def _summary(faults: Sequence[Fault]) -> str:
     return joined([f"{f.pointer or 'the body'}: {f.detail}" for f in faults[:MOST_FAULTS_SHOWN]]) + more
 
 
+def quota_problem(error: QuotaExceeded) -> Response:
+    """Return the answer to a request that would exceed a quota: 429 where time helps, else 403."""
+    status, later = (
+        (403, {}) if error.retry_after_s is None else (429, {"Retry-After": str(error.retry_after_s)})
+    )
+    figures = {"limit": {error.quota: error.limit}, "used": {error.quota: error.used}}
+    return respond(status, "quota_exceeded", str(error), headers=later, members=figures)
+
+
 def _store(request: Request, error: Exception) -> Response:
+    if isinstance(error, QuotaExceeded):
+        return quota_problem(error)
     if isinstance(error, UnknownId):
         return respond(404, "unknown_id", str(error))
     if isinstance(error, QueueFull):

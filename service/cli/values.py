@@ -10,6 +10,7 @@ from math import inf
 from tapestry.costmodel.expression_parser import split_at_commas
 
 MOST = 2**63 - 1
+NO_QUOTA = "none"
 
 
 def whole(least: int, most: int = MOST) -> Callable[[str], int]:
@@ -67,6 +68,15 @@ def size(text: str) -> int:
         raise argparse.ArgumentTypeError(f"expected a size such as 10GB or 500MiB, not {text!r}")
     power = list(_SIZES).index(found[2])
     return int(float(found[1]) * (1024**power if found[3] else _SIZES[found[2]]))
+
+
+def quota(convert: Callable[[str], int | float]) -> Callable[[str], int | float | str]:
+    """Return a parser of a quota: `none` lifts it, anything else is what `convert` accepts."""
+
+    def parse(text: str) -> int | float | str:
+        return NO_QUOTA if text == NO_QUOTA else convert(text)
+
+    return parse
 
 
 def name(text: str) -> str:

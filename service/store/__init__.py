@@ -6,6 +6,7 @@ from tapestry.service.store.database import StoreError
 from tapestry.service.store.deletion import Deletions
 from tapestry.service.store.keys import SCOPES, ApiKey
 from tapestry.service.store.keys import Scope as KeyScope
+from tapestry.service.store.quotas import QUOTAS, QuotaExceeded, QuotaLimits, QuotaUse
 from tapestry.service.store.records import (
     AnsweredEpoch,
     ComputedTensors,
@@ -53,6 +54,7 @@ __all__ = [
     "ALIVE_S",
     "COMMAND_LINE",
     "DEFAULT_TENANT",
+    "QUOTAS",
     "SCOPES",
     "AlreadyEnded",
     "AnsweredEpoch",
@@ -74,6 +76,9 @@ __all__ = [
     "NewExecution",
     "QueueFull",
     "QueuePlace",
+    "QuotaExceeded",
+    "QuotaLimits",
+    "QuotaUse",
     "Rewriting",
     "RunEvent",
     "RunRequest",

@@ -153,7 +153,7 @@ class Deletions:
     def run_sizes(self) -> dict[str, int]:
         """Count the bytes of each run, as they are stored; tables and indices take more."""
         with self._database.reading() as connection:
-            return _run_sizes(connection)
+            return run_sizes(connection)
 
     def compact(self) -> None:
         """Return the space of what was deleted to the disk; on PostgreSQL it is used again without that."""
@@ -196,7 +196,7 @@ def _forget_keys(connection: Connection, subjects: Iterable[str]) -> None:
     connection.execute(delete(IdempotencyRow).where(IdempotencyRow.subject.in_(list(subjects))))
 
 
-def _run_sizes(connection: Connection) -> dict[str, int]:
+def run_sizes(connection: Connection) -> dict[str, int]:
     """Add up the bytes of what is large of each run: plans, events, what was rendered, traces, values."""
     of_plan = PlanRow.key == ArtifactRow.plan_key
     of_execution = PlanRow.key == ExecutionRow.plan_key

@@ -11,6 +11,7 @@ from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, 
 from tapestry.service.scheduling import USUAL
 from tapestry.service.store.graphs import insert_if_new
 from tapestry.service.store.notices import notify
+from tapestry.service.store.quotas import require_job
 from tapestry.service.store.records import Idempotency, Kind, Submitted
 from tapestry.service.store.sessions import KeyReused, QueueFull
 from tapestry.service.store.tables import EventRow, IdempotencyRow, LeaseRow, RunRow
@@ -41,6 +42,7 @@ def submit(
     Raises:
         KeyReused: the key was used for another request.
         QueueFull: `queue_limit` jobs wait already.
+        QuotaExceeded: the tenant has no more jobs or seconds left.
     """
     if idempotency is not None:
         before = remember(connection, idempotency, reused or subject, created_at)
@@ -52,6 +54,7 @@ def submit(
         _take_turn(connection)
         if waiting(connection) >= queue_limit:
             raise QueueFull(f"{queue_limit} jobs wait already; try again later")
+    require_job(connection, kind, expected_s, created_at)
     write()
     row = {
         "kind": kind,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import NamedTuple
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, func, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from tapestry.service.store.columns import NotJson
@@ -40,6 +43,13 @@ class Unreadable(StoreError):
 
 class LeaseLost(StoreError):
     """Error raised when the job belongs to another worker by now; nothing was written."""
+
+
+class StoreSpace(NamedTuple):
+    """The bytes that are left on the disk of a database file, and those that a server's database takes; else None."""
+
+    free_bytes: int | None
+    stored_bytes: int | None
 
 
 class Database:
@@ -85,6 +95,18 @@ class Database:
                 yield connection
         except SQLAlchemyError as error:
             raise StoreError(f"the database cannot be read: {reason(error)}") from error
+
+    def space(self) -> StoreSpace:
+        """Return how much space there is, or is taken: of a file its disk is known, of a server what it stores."""
+        if self.dialect == "sqlite":
+            folder = Path(self.engine.url.database or "").resolve().parent
+            try:
+                return StoreSpace(shutil.disk_usage(folder).free, None)
+            except OSError as error:
+                raise StoreError(f"the disk of the database cannot be looked at: {error.strerror}") from error
+        with self.reading() as connection:
+            size = select(func.pg_database_size(func.current_database()))
+            return StoreSpace(None, connection.scalar(size))
 
     def vacuum(self) -> None:
         """Rewrite the file of an SQLite database without its free pages; writers wait meanwhile."""

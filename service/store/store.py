@@ -31,9 +31,10 @@ from tapestry.service.store.keys import Keys
 from tapestry.service.store.learning import Learning
 from tapestry.service.store.notices import Notices
 from tapestry.service.store.plans import Plans
+from tapestry.service.store.quotas import Quotas
 from tapestry.service.store.run_watch import RunWatch
 from tapestry.service.store.runs import Runs
-from tapestry.service.store.sessions import Database
+from tapestry.service.store.sessions import Database, StoreSpace
 from tapestry.service.store.tables import IdempotencyRow
 from tapestry.service.store.tenancy import DEFAULT
 from tapestry.service.store.tenants import Tenants
@@ -64,6 +65,7 @@ class TenantStore:
         self.batches = Batches(database)
         self.learning = Learning(database)
         self.deletions = Deletions(database)
+        self.quotas = Quotas(database)
 
     @property
     def tenant(self) -> str:
@@ -134,6 +136,10 @@ class Store(TenantStore):
         with self._database.writing() as connection:
             connection.execute(delete(IdempotencyRow).where(IdempotencyRow.key == key))
         self._writes_until = self._clock() + CHECKED_S
+
+    def space(self) -> StoreSpace:
+        """Return the bytes that are free for a database file, and those that a database of a server takes."""
+        return self._database.space()
 
     def close(self) -> None:
         self.changes.close()

@@ -18,7 +18,7 @@ from tapestry.service.cli.options.shared import (
     run_options,
     store,
 )
-from tapestry.service.cli.values import age, name, size, whole
+from tapestry.service.cli.values import age, duration, name, quota, size, whole
 from tapestry.service.scheduling import HIGHEST, LOWEST, USUAL
 
 
@@ -154,6 +154,28 @@ def keys(parser: Parser) -> None:
     revoke = actions.add_parser("revoke", help="make a key invalid, and end the sessions that began with it")
     revoke.add_argument("key", metavar="PREFIX|NAME", help="its prefix or name")
     for action in (add, listed, revoke):
+        store(action)
+        as_json(action)
+
+
+def tenants(parser: Parser) -> None:
+    """Add the actions of `tenants`, each with options of its own."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=Parser)
+    listed = actions.add_parser("list", help="list the tenants with their quotas, and what they use")
+    shown = actions.add_parser("show", help="show the quotas of a tenant, and what it uses")
+    changed = actions.add_parser("set", help="set quotas of a tenant; those that are not named stay")
+    for action in (shown, changed):
+        action.add_argument(
+            "tenant", metavar="TENANT", help="its name; the first that is set makes the tenant"
+        )
+    changed.add_argument(
+        "--jobs", type=quota(whole(0)), metavar="N", help="runs and executions that wait or are under way"
+    )
+    changed.add_argument("--stored-bytes", type=quota(size), metavar="SIZE", help="what it may store: 10GB")
+    changed.add_argument(
+        "--search-seconds", type=quota(duration), metavar="SECONDS", help="of search in 24 hours: 36000"
+    )
+    for action in (listed, shown, changed):
         store(action)
         as_json(action)
 

@@ -127,7 +127,9 @@ def complaint(answer: httpx.Response, status: int, code: str) -> dict[str, Any]:
     assert (answer.status_code, answer.headers["content-type"]) == (status, PROBLEM), answer.text
     document: dict[str, Any] = answer.json()
     assert (
-        {"type", "title", "detail", "code", "status"} <= set(document) <= {*FORM, "errors", "size", "limit"}
+        {"type", "title", "detail", "code", "status"}
+        <= set(document)
+        <= {*FORM, "errors", "size", "limit", "used"}
     )
     assert (document["status"], document["code"]) == (status, code), document
     assert document["type"] == f"/problems/{code}"

@@ -51,6 +51,7 @@ DESIGNED = {
     "/v1/batches/{batch_id}": {"get", "delete"},
     "/v1/batches/{batch_id}/cancel": {"post"},
     "/v1/audit": {"get"},
+    "/v1/quota": {"get"},
     "/v1/learned": {"get"},
     "/v1/layouts/describe": {"post"},
     "/v1/layouts/draw": {"post"},

@@ -20,6 +20,8 @@ from tapestry.service.store import (
     Kin,
     NewBatchEntry,
     QueueFull,
+    QuotaLimits,
+    QuotaUse,
     Rewriting,
     Store,
     StoreError,
@@ -205,6 +207,11 @@ ANSWERS: Mapping[str, Mapping[str, tuple[Callable[[Any, World], Any], Any]]] = {
         "page": (lambda batches, w: batches.page(), ()),
         "best": (lambda batches, w: batches.best(w.batch), {}),
         "entries": (lambda batches, w: batches.entries(w.batch), ()),
+    },
+    "quotas": {
+        "limits": (lambda quotas, w: quotas.limits(), QuotaLimits()),
+        "use": (lambda quotas, w: quotas.use(NOON), QuotaUse(0, 0, 0.0)),
+        "require_space": (lambda quotas, w: quotas.require_space(), None),
     },
     "learning": {
         "newest": (lambda learning, w: learning.newest(), 0),

@@ -1,0 +1,101 @@
+"""Space: nothing that would be stored is taken where the disk is nearly full, or its tenant has stored all that it may.
+
+That is found before the body of a request is read. Deletions and cancellations always go on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from tapestry.service.api.keys import is_pure
+from tapestry.service.api.problems import quota_problem, respond
+from tapestry.service.api.users import user_of
+from tapestry.service.settings import Limits
+from tapestry.service.store import QuotaExceeded, Store, StoreError
+
+STORING = ("POST", "PUT")
+CANCEL, OWN = "/cancel", ("/login", "/logout")
+LOOKED_S = 5.0  # for so long the space of a tenant, or of a server's database, is not looked at again
+
+
+class SpaceLeft:
+    """Whether there is space for anything more, looked at every few seconds."""
+
+    def __init__(self, store: Store, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
+        self._store, self._limits, self._clock = store, limits, clock
+        self._shortage: tuple[str | None, float] = (None, 0.0)
+        self._tenants: dict[str, tuple[QuotaExceeded | None, float]] = {}
+
+    def shortage(self) -> str | None:
+        """Return in a sentence why nothing more is taken; None where there is space."""
+        found, until = self._shortage
+        if self._clock() >= until:
+            found = self._look()
+            self._shortage = (found, self._clock() + LOOKED_S)
+        return found
+
+    def _look(self) -> str | None:
+        least, most = self._limits.free_bytes, self._limits.stored_bytes
+        free, stored = self._store.space()
+        if free is not None and free < least:
+            return f"the disk of the database has {free:,} bytes left, and {least:,} are kept free"
+        if stored is not None and most is not None and stored > most:
+            return f"the database takes {stored:,} bytes, and may take {most:,}"
+        return None
+
+    def require(self, tenant: str) -> None:
+        """Check that a tenant may store more.
+
+        Raises:
+            QuotaExceeded: it has stored all that it may.
+        """
+        found, until = self._tenants.get(tenant, (None, 0.0))
+        if self._clock() >= until:
+            found = None
+            try:
+                self._store.of(tenant).quotas.require_space()
+            except QuotaExceeded as error:
+                found = error
+            wait_s = 0.0 if found is not None else LOOKED_S  # who deletes may go on at once
+            self._tenants[tenant] = (found, self._clock() + wait_s)
+        if found is not None:
+            raise found
+
+
+class SpaceRequired:
+    """Middleware that refuses what would be stored where there is no space for it (507)."""
+
+    def __init__(self, app: ASGIApp, space: SpaceLeft) -> None:
+        self._app, self._space = app, space
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refusal = None
+        if scope["type"] == "http" and _stores(scope):
+            refusal = await run_in_threadpool(self._refusal, user_of(scope).tenant)
+        await (refusal or self._app)(scope, receive, send)
+
+    def _refusal(self, tenant: str) -> Response | None:
+        try:
+            shortage = self._space.shortage()
+            if shortage is not None:
+                return respond(
+                    507, "no_space", f"{shortage}; delete what is not needed, and compact the database"
+                )
+            self._space.require(tenant)
+        except QuotaExceeded as error:
+            return quota_problem(error)
+        except StoreError:  # the endpoint reports it
+            return None
+        return None
+
+
+def _stores(scope: Scope) -> bool:
+    path = scope["path"]
+    if scope["method"] not in STORING or path in OWN or is_pure(path):
+        return False
+    return not path.endswith(CANCEL)
