@@ -42,6 +42,7 @@ LISTS = (
     "/v1/runs?limit=200",
     "/v1/runs?status=failed",
     "/v1/runs?mesh=mesh-7",
+    "/v1/runs?mesh=none",
     "/v1/runs?graph_id={graph}",
     "/v1/runs?graph_id={graph}&status=failed&mesh=mesh-7",
     "/v1/graphs",

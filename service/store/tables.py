@@ -142,6 +142,8 @@ class RunRow(Base):
         CheckConstraint(f"status IN ({', '.join(repr(s) for s in STATUSES)})", name="status"),
         Index(None, "tenant", "created_at", "id"),
         Index(None, "tenant", "status", "created_at", "id"),
+        Index(None, "tenant", "mesh_name", "created_at", "id"),
+        Index(None, "tenant", "graph_id", "created_at", "id"),
         Index(None, "graph_id", "created_at", "id"),
     )
 
