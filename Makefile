@@ -67,7 +67,7 @@ migration: $(READY)  ## a new step of the database, from what changed in the tab
 
 # The locks carry hashes but no addresses, so any mirror will do. One is for development (base + dev). Two agree with it:
 # one for the image of the service (base, postgres, and setuptools, which installs the program itself), and one for all tests
-# (jax, dask, pyarrow, and what torch needs). torch itself is pinned by its version alone: each index offers another build of it.
+# (jax, dask, pyarrow, OpenTelemetry, and what torch needs). torch itself is pinned by its version alone: each index offers another build of it.
 COMPILE = UV_CUSTOM_COMPILE_COMMAND="make lock" build/lock/bin/uv pip compile --quiet --no-config \
     --python-version 3.11 --generate-hashes $(LOCK_FLAGS)
 
@@ -78,7 +78,7 @@ lock:  ## resolve pyproject.toml into requirements.lock, requirements-service.lo
 	echo "setuptools>=77" | $(COMPILE) --constraints requirements.lock --extra postgres pyproject.toml - \
 	    --output-file requirements-service.lock
 	printf '%s\n' array-api-compat filelock fsspec sympy | \
-	    $(COMPILE) --constraints requirements.lock --extra jax --extra dask --extra parquet pyproject.toml - \
+	    $(COMPILE) --constraints requirements.lock --extra jax --extra dask --extra parquet --extra otel pyproject.toml - \
 	    --output-file requirements-test.lock
 
 clean:  ## remove the environment and everything built

@@ -24,6 +24,9 @@ FREE_BYTES = "TAPESTRY_FREE_BYTES"
 STORED_BYTES = "TAPESTRY_STORED_BYTES"
 REQUEST_RATE = "TAPESTRY_REQUESTS_PER_SECOND"
 SUBMISSION_RATE = "TAPESTRY_SUBMISSIONS_PER_SECOND"
+LOG_FORMAT = "TAPESTRY_LOG_FORMAT"
+
+LOG_FORMATS = ("json", "text")
 
 SHORTEST_KEY = 16
 
@@ -157,6 +160,18 @@ def home_folder(environment: Mapping[str, str]) -> Path:
 def database_url(environment: Mapping[str, str], given: str | None = None) -> str:
     """Return the URL of the database: `given`, else `$TAPESTRY_DATABASE_URL`, else a file in the home folder."""
     return given or environment.get(DATABASE_URL) or f"sqlite:///{home_folder(environment) / 'tapestry.db'}"
+
+
+def log_format(environment: Mapping[str, str], given: str | None = None) -> str:
+    """Return the form of logs: `given`, else `$TAPESTRY_LOG_FORMAT`, else JSON.
+
+    Raises:
+        SettingsError: it is no known one.
+    """
+    found = given or environment.get(LOG_FORMAT) or LOG_FORMATS[0]
+    if found not in LOG_FORMATS:
+        raise SettingsError(f"{LOG_FORMAT} is {' or '.join(LOG_FORMATS)}, not {found!r}")
+    return found
 
 
 def service_settings(

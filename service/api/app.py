@@ -34,12 +34,12 @@ from tapestry.service.api.catalogs import new_router
 from tapestry.service.api.context import Context
 from tapestry.service.api.event_feed import EventFeed
 from tapestry.service.api.heads import HeadAsGet
-from tapestry.service.api.health import Metrics, metrics_router
 from tapestry.service.api.instrumentation import Instrumentation
 from tapestry.service.api.kept_answers import KeptAnswers, Revisions, ServeKept
 from tapestry.service.api.keys import KeyRequired, Locks, WrongKeys
 from tapestry.service.api.limits import BodyLimit
 from tapestry.service.api.login import login_router
+from tapestry.service.api.metrics import Metrics, metrics_router
 from tapestry.service.api.origins import LOOPBACK, SafeHeaders, SameOrigin
 from tapestry.service.api.parameters import check_parameters
 from tapestry.service.api.problems import add_handlers
@@ -77,6 +77,9 @@ def create_app(settings: ServiceSettings) -> FastAPI:
     feed = EventFeed(store, settings.connections.streams_per_key)
     context = Context(store, store, settings, TaskPool(), feed, answers, SpaceLeft(store, settings.limits))
     metrics = Metrics(context)
+    context.pool.observe(
+        metrics.waiting.observe, lambda task, seconds: metrics.tasks.labels(task).observe(seconds)
+    )
     locks, wrong = Locks(store, settings), WrongKeys()
     app = FastAPI(
         title="Tapestry",

@@ -14,11 +14,14 @@ import logging
 import os
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
 from tapestry.service.api.problems import Problem
 from tapestry.service.children import Cause, ChildDied, ChildLimits, ChildProcess, share_of_memory
+from tapestry.service.telemetry.correlation_fields import current_span
+from tapestry.service.telemetry.tracing import tracing
 
 PROCESSES = 3
 STREAMS = 2  # generators at a time, so that a process is left for the other tasks
@@ -53,6 +56,8 @@ class TaskPool:
         self._limit_s = limit_s
         self._limits = limits or ChildLimits(share_of_memory(MEMORY_SHARE, workers), PROCESSOR_S)
         self._is_closed = False
+        self._waited: Callable[[float], None] = lambda _: None
+        self._took: Callable[[str, float], None] = lambda _, __: None
         self._places = threading.BoundedSemaphore(places)
         self._streams = threading.BoundedSemaphore(max(1, min(STREAMS, workers - 1)))
         self._workers = [ChildProcess("task pool", PRELOAD, self._limits, NICENESS) for _ in range(workers)]
@@ -61,6 +66,10 @@ class TaskPool:
         )  # the one that is warm already comes first
         for worker in self._workers:
             self._free.put(worker)
+
+    def observe(self, waited: Callable[[float], None], took: Callable[[str, float], None]) -> None:
+        """Report the seconds that each task waits for a process, and its name with those that it then takes."""
+        self._waited, self._took = waited, took
 
     def do(self, task: Callable[..., T], *arguments: Any) -> T:
         """Run a task in a worker process and return its result.
@@ -75,7 +84,8 @@ class TaskPool:
         """Run a task that may take so many seconds, as `do` does."""
         worker = self._acquire()
         try:
-            return self._attempt(worker, task, arguments, limit_s)
+            with self._measured(task.__name__):
+                return self._attempt(worker, task, arguments, limit_s)
         finally:
             self._release(worker)
 
@@ -109,6 +119,20 @@ class TaskPool:
             stream.end()
             raise
         return stream
+
+    @contextlib.contextmanager
+    def _measured(self, name: str) -> Iterator[None]:
+        """Measure a task, and make it a part of the request's trace."""
+        began_s, fault = time.perf_counter(), ""
+        span = tracing().start(f"task {name}", current_span())
+        try:
+            yield
+        except Exception as error:
+            fault = type(error).__name__
+            raise
+        finally:
+            span.end(fault)
+            self._took(name, time.perf_counter() - began_s)
 
     def warm_up(self) -> None:
         """Begin a process, so that the first task need not wait for it; any error is left to that task."""

@@ -38,7 +38,7 @@ _USAGE = UsageRow.__table__.c
 _WAITING = (_L.subject, _L.tenant, _L.priority, _L.number, _L.expected_s)
 _CLAIMED = (
     *(_L.kind, _L.subject, _L.tenant),
-    *(_L.attempt, _L.attempts_without_progress, _L.cancel_requested, _L.deaths),
+    *(_L.attempt, _L.attempts_without_progress, _L.cancel_requested, _L.deaths, _L.origin),
 )
 
 

@@ -27,7 +27,8 @@ from tapestry.service.store.epochs import forget_epochs
 from tapestry.service.store.executions import ended_values, outcome_values
 from tapestry.service.store.frontiers import put_costs, put_plans, report, take_off
 from tapestry.service.store.learning import put_rates
-from tapestry.service.store.queue import append_event, append_status, revise, waiting
+from tapestry.service.store.observing import Observers
+from tapestry.service.store.queue import append_event, append_status, oldest, revise, waiting
 from tapestry.service.store.records import ComputedTensors, Job, Kind, NewExecution, RunUpdate
 from tapestry.service.store.sessions import Database, LeaseLost, UnknownId
 from tapestry.service.store.tables import (
@@ -49,8 +50,8 @@ LONGEST_LOOK_S = 5.0  # between two looks at leases: so much of the time counts 
 class Jobs:
     """The queue and the leases of all tenants, and all that workers write about their jobs."""
 
-    def __init__(self, database: Database, clock: Callable[[], float]) -> None:
-        self._database = database
+    def __init__(self, database: Database, clock: Callable[[], float], observers: Observers) -> None:
+        self._database, self._observers = database, observers
         self._watches = {kind: Watch(clock, LONGEST_LOOK_S) for kind in KINDS}
 
     def claim(self, owner: str, now: datetime, lease_s: float, kinds: Sequence[Kind] = KINDS) -> Job | None:
@@ -77,6 +78,7 @@ class Jobs:
                 row.cancel_requested,
                 row.deaths,
                 row.tenant,
+                row.origin,
             )
             taken = {
                 "owner": owner,
@@ -87,7 +89,8 @@ class Jobs:
             }
             connection.execute(update(LeaseRow).where(_is(job.kind, job.subject)).values(taken))
             _begin(connection, job, now)
-            return job
+        self._observers.claimed(job)
+        return job
 
     def waits(self, kind: Kind) -> bool:
         """Return whether a job of a kind waits for a worker, or for another one than it had."""
@@ -130,6 +133,7 @@ class Jobs:
             _move(connection, job, "released", now, phase="queued")
             if job.kind == "run":
                 forget_epochs(connection, job.subject)
+        self._observers.left(job, "released")
 
     def release_owner(self, owner: str) -> int:
         """Free the jobs of a worker that is known to be dead; return how many."""
@@ -165,6 +169,7 @@ class Jobs:
         with self._fenced(job, lease_s) as connection:
             connection.execute(update(RunRow).where(RunRow.id == job.subject).values(phase=phase))
             append_status(connection, job.subject, now)
+        self._observers.entered(job, phase)
 
     def executing(self, job: Job, now: datetime, lease_s: float, doing: Mapping[str, Any]) -> None:
         """Write an event that a plan is executed: its `number`, their `count`, and for about how many `seconds`."""
@@ -184,9 +189,11 @@ class Jobs:
             _put_checkpoint(connection, run_id, found.saved, now)
             take_off(connection, run_id, found.removed)
             shown = put_plans(connection, run_id, found)
-            _put_progress(connection, run_id, found, shown, now)
+            evaluations = _put_progress(connection, run_id, found, shown, now)
             _put_rules(connection, run_id, found, now)
             _put_refused(connection, run_id, found, now)
+        self._observers.entered(job, found.phase)
+        self._observers.evaluated(job, evaluations)
 
     def foresee(
         self,
@@ -266,6 +273,7 @@ class Jobs:
             connection.execute(delete(CheckpointRow).where(CheckpointRow.run_id == job.subject))
             forget_epochs(connection, job.subject)
             _move(connection, job, event, now, phase="done")
+        self._observers.left(job, event)
 
     def end_execution(
         self,
@@ -296,14 +304,16 @@ class Jobs:
             charge(connection, job.tenant, EXECUTION_S)
             connection.execute(delete(LeaseRow).where(_is(job.kind, job.subject)))
             _move(connection, job, event, now, phase="done")
+        self._observers.left(job, event)
 
     def counts(self) -> dict[str, Any]:
-        """Count the runs and executions by status, and the jobs that wait."""
+        """Count the runs and executions by status, and the jobs that wait; `oldest` are the first of these by kind."""
         with self._database.reading() as connection:
             return {
                 "runs": _by_status(connection, RunRow),
                 "executions": _by_status(connection, ExecutionRow),
                 "queued": waiting(connection),
+                "oldest": oldest(connection),
             }
 
     @contextmanager
@@ -368,12 +378,14 @@ def _put_checkpoint(connection: Connection, run_id: str, saved: bytes, now: date
 
 def _put_progress(
     connection: Connection, run_id: str, found: RunUpdate, added: Sequence[Mapping[str, Any]], now: datetime
-) -> None:
-    """Record the progress of a run, as a row, a point of its history and events."""
+) -> int:
+    """Record the progress of a run, as a row, a point of its history and events; return the new evaluations."""
     progress = found.progress
     shown = select(func.count()).where(PlanRow.run_id == run_id, PlanRow.on_frontier.is_(True))
     size = int(connection.scalar(shown) or 0)
-    before = connection.execute(select(RunRow.phase, RunRow.options).where(RunRow.id == run_id)).one()
+    before = connection.execute(
+        select(RunRow.phase, RunRow.options, RunRow.evaluations).where(RunRow.id == run_id)
+    ).one()
     figures = {
         "evaluations": progress.evaluations,
         "seconds": progress.seconds,
@@ -393,6 +405,7 @@ def _put_progress(
     )
     if found.added or found.removed:
         report(connection, run_id, added, found.removed, size, now)
+    return max(progress.evaluations - int(before.evaluations), 0)
 
 
 def _put_rules(connection: Connection, run_id: str, found: RunUpdate, now: datetime) -> None:

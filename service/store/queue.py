@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, update
@@ -15,6 +15,7 @@ from tapestry.service.store.quotas import require_job
 from tapestry.service.store.records import Idempotency, Kind, Submitted
 from tapestry.service.store.sessions import KeyReused, QueueFull
 from tapestry.service.store.tables import EventRow, IdempotencyRow, LeaseRow, RunRow
+from tapestry.service.telemetry.correlation_fields import origin
 
 KEYS_KEPT = timedelta(hours=24)
 LAST_PLACE = 0x7461706573747271  # the number by which those who queue jobs on PostgreSQL take turns
@@ -69,6 +70,7 @@ def submit(
         "beat": 0,
         "lease_s": 0.0,
         "deaths": 0,
+        "origin": origin(),
     }
     connection.execute(insert(LeaseRow).values(row))
     return Submitted(subject, False, created_at)
@@ -78,6 +80,13 @@ def waiting(connection: Connection) -> int:
     """Return the number of jobs, of all tenants, that no worker has claimed."""
     leases = LeaseRow.__table__
     return connection.scalar(select(func.count()).select_from(leases).where(leases.c.owner.is_(None))) or 0
+
+
+def oldest(connection: Connection) -> dict[str, datetime]:
+    """Return when the longest waiting job of each kind was queued."""
+    query = select(LeaseRow.kind, func.min(LeaseRow.number).label("number")).group_by(LeaseRow.kind)
+    rows = connection.execute(query.where(LeaseRow.owner.is_(None)))
+    return {row.kind: datetime.fromtimestamp(row.number / 1e6, UTC) for row in rows}
 
 
 def _take_turn(connection: Connection) -> None:

@@ -348,7 +348,7 @@ class RunEvent:
 class Job:
     """A job of a tenant that a worker has claimed: its writes are fenced by owner and attempt.
 
-    Its process died `deaths` times.
+    Its process died `deaths` times. `origin` has the id of the request that made it, and that one's place in a trace, as far as it had any.
     """
 
     kind: Kind
@@ -359,6 +359,7 @@ class Job:
     cancel_requested: bool
     deaths: int = 0
     tenant: str = DEFAULT
+    origin: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -380,7 +381,7 @@ class RunUpdate:
 @dataclass(frozen=True)
 class WorkerHeartbeat:
     """The last heartbeat of a worker: its number, its time by the worker's clock, and by how much that is ahead of the
-    database's; None where the database has no clock of its own.
+    database's; None where the database has no clock of its own. `pss_bytes` is the memory of its processes.
     """
 
     name: str
@@ -391,6 +392,7 @@ class WorkerHeartbeat:
     seen_at: datetime
     beat: int
     ahead_s: float | None
+    pss_bytes: int
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from tapestry.service.store.columns import NotJson
 from tapestry.service.store.database import StoreError, open_database, reason, writing
+from tapestry.service.store.tallies import DATABASE_SECONDS, Tallies
 from tapestry.service.store.tenancy import OPTION, confine
 
 
@@ -55,8 +57,8 @@ class StoreSpace(NamedTuple):
 class Database:
     """An open database. Writers wait for each other, readers do not wait."""
 
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
+    def __init__(self, engine: Engine, tallies: Tallies) -> None:
+        self.engine, self.tallies = engine, tallies
         self.dialect = engine.dialect.name
         self._tenant: str | None = engine.get_execution_options().get(OPTION)
         self._writer = writing(engine)
@@ -66,11 +68,11 @@ class Database:
         """Open the database of a URL, for the rows of all tenants; raises StoreError."""
         engine = open_database(url)
         confine(engine)
-        return cls(engine)
+        return cls(engine, Tallies())
 
     def of(self, tenant: str) -> Database:
         """Return the same database as a tenant sees it."""
-        return Database(self.engine.execution_options(**{OPTION: tenant}))
+        return Database(self.engine.execution_options(**{OPTION: tenant}), self.tallies)
 
     @property
     def tenant(self) -> str:
@@ -82,7 +84,7 @@ class Database:
     def writing(self) -> Iterator[Connection]:
         """Run one transaction: everything in it is kept, or nothing."""
         try:
-            with self._writer.begin() as connection:
+            with self._timed("write"), self._writer.begin() as connection:
                 yield connection
         except (SQLAlchemyError, NotJson) as error:
             raise StoreError(f"the database refused to write; nothing was stored: {reason(error)}") from error
@@ -91,10 +93,18 @@ class Database:
     def reading(self) -> Iterator[Connection]:
         """Open a connection for one consistent read."""
         try:
-            with self.engine.connect() as connection:
+            with self._timed("read"), self.engine.connect() as connection:
                 yield connection
         except SQLAlchemyError as error:
             raise StoreError(f"the database cannot be read: {reason(error)}") from error
+
+    @contextmanager
+    def _timed(self, operation: str) -> Iterator[None]:
+        began_s = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.tallies.time(DATABASE_SECONDS, operation, time.perf_counter() - began_s)
 
     def space(self) -> StoreSpace:
         """Return how much space there is, or is taken: of a file its disk is known, of a server what it stores."""

@@ -22,6 +22,7 @@ from sqlalchemy import delete, insert, select
 from tapestry.service.store.audit import Audit
 from tapestry.service.store.batches import Batches
 from tapestry.service.store.changes import ChangeCounter
+from tapestry.service.store.database import StoreError
 from tapestry.service.store.deletion import Deletions
 from tapestry.service.store.epochs import Epochs
 from tapestry.service.store.executions import Executions
@@ -30,12 +31,14 @@ from tapestry.service.store.jobs import Jobs
 from tapestry.service.store.keys import Keys
 from tapestry.service.store.learning import Learning
 from tapestry.service.store.notices import Notices
+from tapestry.service.store.observing import Observers
 from tapestry.service.store.plans import Plans
 from tapestry.service.store.quotas import Quotas
 from tapestry.service.store.run_watch import RunWatch
 from tapestry.service.store.runs import Runs
 from tapestry.service.store.sessions import Database, StoreSpace
 from tapestry.service.store.tables import IdempotencyRow
+from tapestry.service.store.tallies import TallyKey, add_tallies, stored_tallies
 from tapestry.service.store.tenancy import DEFAULT
 from tapestry.service.store.tenants import Tenants
 from tapestry.service.store.tensors import Tensors
@@ -85,7 +88,9 @@ class Store(TenantStore):
         super().__init__(self._database.of(DEFAULT), url)
         self._clock, self._writes_until = clock, -math.inf
         self._views: dict[str, TenantStore] = {DEFAULT: self}
-        self.jobs = Jobs(self._database, clock)
+        self.tallies = self._database.tallies
+        self.observers = Observers([self.tallies])
+        self.jobs = Jobs(self._database, clock, self.observers)
         self.workers = Workers(self._database, clock)
         self.waiting = WaitingRuns(self._database, clock)
         self.epochs = Epochs(self._database)
@@ -140,6 +145,24 @@ class Store(TenantStore):
     def space(self) -> StoreSpace:
         """Return the bytes that are free for a database file, and those that a database of a server takes."""
         return self._database.space()
+
+    def flush_tallies(self) -> None:
+        """Add what this process has counted to the rows of all; where that fails, it is kept for the next time."""
+        found = self.tallies.take()
+        try:
+            with self._database.writing() as connection:
+                add_tallies(connection, found)
+        except StoreError:
+            self.tallies.give_back(found)
+            raise
+
+    def all_tallies(self) -> dict[TallyKey, float]:
+        """Return what all processes have counted that flushed their tallies, and this one."""
+        with self._database.reading() as connection:
+            found = stored_tallies(connection)
+        for key, amount in self.tallies.look().items():
+            found[key] = found.get(key, 0.0) + amount
+        return found
 
     def close(self) -> None:
         self.changes.close()

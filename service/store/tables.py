@@ -349,6 +349,7 @@ class LeaseRow(Base):
 
     The owner counts `beat` up. It is taken for dead by who has seen the counter stand still for `lease_s` seconds.
     `attempts_without_progress` counts attempts since the job last wrote something that the next attempt can go on from.
+    `origin` is the request's id and place in a trace (`service.telemetry`).
     Jobs of a higher `priority` are claimed first; `expected_s` is for about how long the job will run.
     """
 
@@ -368,6 +369,7 @@ class LeaseRow(Base):
     lease_s: Mapped[float] = mapped_column(Float)
     deaths: Mapped[int] = mapped_column(Integer)
     last_death: Mapped[str | None] = mapped_column(Text)
+    origin: Mapped[dict[str, str]] = mapped_column(JSON)
 
     __table_args__ = (
         Index(
@@ -523,6 +525,7 @@ class WorkerRow(Base):
     """A worker, its current job, the number of its last heartbeat, and the time of that by the worker's clock.
 
     That is ahead of the database's clock by `ahead_s` seconds; none: the database has no clock of its own.
+    `pss_bytes` is the memory of its processes.
     """
 
     __tablename__ = "workers"
@@ -535,6 +538,18 @@ class WorkerRow(Base):
     seen_at: Mapped[datetime] = mapped_column(UtcDateTime)
     beat: Mapped[int] = mapped_column(BigInteger)
     ahead_s: Mapped[float | None] = mapped_column(Float)
+    pss_bytes: Mapped[int] = mapped_column(BigInteger)
+
+
+class TallyRow(Base):
+    """What processes counted of a name and a label; of durations the sum, and the number in each class (`part`)."""
+
+    __tablename__ = "tallies"
+
+    name: Mapped[str] = mapped_column(String(64), primary_key=True)
+    label: Mapped[str] = mapped_column(String(64), primary_key=True)
+    part: Mapped[str] = mapped_column(String(16), primary_key=True)
+    value: Mapped[float] = mapped_column(Float(53))
 
 
 NEVER = "rows of the audit log are never changed"

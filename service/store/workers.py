@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
@@ -21,6 +22,7 @@ _COLUMNS = (
     WorkerRow.seen_at,
     WorkerRow.beat,
     WorkerRow.ahead_s,
+    WorkerRow.pss_bytes,
 )
 ALIVE_S = 10.0  # a worker that has stood still for so long is not counted on
 FORGOTTEN_S = 60.0  # a worker that has stood still for so long is taken off the list
@@ -33,12 +35,28 @@ class Workers:
         self._database, self._watch = database, Watch(clock)
 
     def beat(
-        self, name: str, now: datetime, *, host: str, pid: int, status: str, subject: str | None
+        self,
+        name: str,
+        now: datetime,
+        *,
+        host: str,
+        pid: int,
+        status: str,
+        subject: str | None,
+        pss_bytes: int = 0,
     ) -> float | None:
-        """Record a heartbeat of a worker, with its status and current job; return by how much its clock is ahead of the
-        database's, None where that has no clock of its own.
+        """Record a heartbeat of a worker, with its status, current job and memory.
+
+        Return by how much its clock is ahead of the database's, None where that has no clock of its own.
         """
-        values = {"host": host, "pid": pid, "status": status, "subject": subject, "seen_at": now}
+        values: dict[str, Any] = {
+            "host": host,
+            "pid": pid,
+            "status": status,
+            "subject": subject,
+            "seen_at": now,
+        }
+        values["pss_bytes"] = pss_bytes
         with self._database.writing() as connection:
             ahead_s = _ahead_s(connection, now)
             values["ahead_s"] = ahead_s

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import platform
 import threading
@@ -11,11 +12,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
+from tapestry.service.memory import tree_bytes
 from tapestry.service.store import Job, LeaseLost, Store, StoreError
 
 log = logging.getLogger("tapestry.worker")
 
 LOOK_S = 0.25  # between looks at cancellations
+MEMORY_S = 10.0  # between two looks at the memory of this worker
 SKEW_S = 5.0  # of a clock: more is told
 
 
@@ -61,6 +64,7 @@ class Heartbeat:
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._is_skewed = False
+        self._measured_s, self._pss_bytes = -math.inf, 0
         self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
 
     def start(self) -> None:
@@ -72,6 +76,7 @@ class Heartbeat:
         self._stopped.set()
         self._thread.join()
         try:
+            self._store.flush_tallies()
             self._store.workers.gone(self._name)
         except StoreError as error:
             log.warning("could not sign off: %s", error)
@@ -135,11 +140,20 @@ class Heartbeat:
                 pid=os.getpid(),
                 status="draining" if self._draining.is_set() else "busy" if held else resting,
                 subject=held[0].job.subject if held else self._helped,
+                pss_bytes=self._memory(),
             )
+            self._store.flush_tallies()
         except StoreError as error:
             log.warning("could not say that this worker lives: %s", error)
         else:
             self._report_skew(ahead_s or 0.0)
+
+    def _memory(self) -> int:
+        """Return the memory of this worker and its processes, measured now and then, as that takes milliseconds."""
+        now_s = time.monotonic()
+        if now_s >= self._measured_s + MEMORY_S:
+            self._measured_s, self._pss_bytes = now_s, tree_bytes(os.getpid())
+        return self._pss_bytes
 
     def _report_skew(self, ahead_s: float) -> None:
         """Warn of a clock that is wrong, once until it is right again: nothing depends on it but what people read."""

@@ -155,6 +155,7 @@ class _Lane:
             try:
                 outcome = self._process.do(held, LONGEST_S if job.kind == "execution" else math.inf)
             except LeaseLost as error:
+                self._store.observers.lost(job)
                 log.warning("%s %s: %s", job.kind, job.subject, error, extra=ids(job))
                 return
             if outcome.message:

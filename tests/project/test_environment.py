@@ -71,7 +71,7 @@ def test_the_locks_hold_what_they_are_for(root: Path, project: dict) -> None:
 
 def test_extras_are_the_documented_ones(project: dict) -> None:
     assert set(project["optional-dependencies"]) == {
-        *("torch", "jax", "test", "dask", "parquet", "postgres", "client", "pandas", "dev")
+        *("torch", "jax", "test", "dask", "parquet", "postgres", "client", "pandas", "dev", "otel")
     }
 
 

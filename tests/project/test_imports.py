@@ -56,7 +56,18 @@ APART = (
 # Modules that nobody imports: their text is copied into exported programs, whose own imports these are.
 COPIED = "tapestry.teg.exporters.spmd.runtime."
 # Not installed with the base package, so loaded by the function that needs them.
-OPTIONAL = {"torch", "jax", "jaxlib", "distributed", "dask", "httpx", "pandas", "psycopg", "pyarrow"}
+OPTIONAL = {
+    "torch",
+    "jax",
+    "jaxlib",
+    "distributed",
+    "dask",
+    "httpx",
+    "pandas",
+    "psycopg",
+    "pyarrow",
+    "opentelemetry",
+}
 
 # The array libraries themselves, each loaded by the one function that is asked for its arrays.
 ARRAY_LIBRARIES = tuple(

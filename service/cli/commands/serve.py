@@ -7,14 +7,15 @@ import sys
 from argparse import Namespace
 
 from tapestry.service.cli.errors import OK, CommandError
-from tapestry.service.logs import start_logging
+from tapestry.service.cli.telemetry import begin_telemetry
 from tapestry.service.settings import ServiceSettings, SettingsError, service_settings
+from tapestry.service.telemetry.tracing import stop_tracing
 from tapestry.service.temporary import temporary_folder
 
 
 def run(arguments: Namespace) -> int:
     """Serve until SIGTERM or Ctrl-C; pending requests are answered, the worker returns its job to the queue."""
-    start_logging(arguments.log_level)
+    form = begin_telemetry(arguments, "tapestry-api")
     # Only now: what is wrong with plug-ins is said when the application is loaded.
     from tapestry.service.serving import ServiceServer, ServingError
 
@@ -33,6 +34,8 @@ def run(arguments: Namespace) -> int:
             server.serve()
     except ServingError as error:
         raise CommandError(str(error)) from error
+    finally:
+        stop_tracing()
     return OK
 
 

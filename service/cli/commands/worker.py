@@ -15,7 +15,8 @@ from tapestry.optimizer.run.tls import ClusterError, Tls
 from tapestry.service.cli.cluster import on_cluster, tls_of
 from tapestry.service.cli.errors import FAILED, OK, CommandError
 from tapestry.service.cli.searching import islands_of, open_store
-from tapestry.service.logs import start_logging
+from tapestry.service.cli.telemetry import begin_telemetry
+from tapestry.service.telemetry.tracing import stop_tracing
 from tapestry.service.temporary import temporary_folder
 from tapestry.service.worker import Cluster, WorkerSettings, new_name, work
 
@@ -26,7 +27,7 @@ log = logging.getLogger("tapestry.worker")
 
 def run(arguments: Namespace) -> int:
     """Work until SIGTERM or Ctrl-C; the current job goes back to the queue with everything found so far."""
-    start_logging(arguments.log_level)
+    begin_telemetry(arguments, "tapestry-worker")
     tls = tls_of(arguments)
     if arguments.cluster is not None:
         if arguments.search_on is not None:
@@ -60,6 +61,7 @@ def run(arguments: Namespace) -> int:
             work(store, settings, draining)
     finally:
         store.close()
+        stop_tracing()
     return OK
 
 

@@ -13,6 +13,7 @@ from tapestry.optimizer.run.option_fields import Option
 from tapestry.optimizer.run.options import OPTIONS
 from tapestry.service.cli.errors import CommandError
 from tapestry.service.cli.values import dimension, duration, names, pairs, whole
+from tapestry.service.settings import LOG_FORMATS
 from tapestry.teg.faults import expected, joined, near_hint, near_names, no_such, one_of
 
 MOST_ISLANDS = 256
@@ -299,8 +300,13 @@ def port(parser: Parser) -> None:
 
 
 def logging(parser: Parser) -> None:
-    """Add the option for the log level."""
+    """Add the options for logs: their level and form."""
     parser.add_argument("--log-level", choices=LEVELS, default="info", help="what is logged (default: info)")
+    parser.add_argument(
+        "--log-format",
+        choices=LOG_FORMATS,
+        help="the form of logs: a JSON object or a line of text each (default: $TAPESTRY_LOG_FORMAT, else json)",
+    )
 
 
 def shell(parser: Parser) -> None:

@@ -20,7 +20,7 @@ def test_a_worker_is_known_by_its_last_beat(store: Store) -> None:
     beat(store, "ada", 1)
     beat(store, "ada", 3, "busy", "0123456789ab")
     (worker,) = store.workers.alive(5.0)
-    wanted = WorkerHeartbeat("ada", "a machine", 42, "busy", "0123456789ab", later(3), 1, None)
+    wanted = WorkerHeartbeat("ada", "a machine", 42, "busy", "0123456789ab", later(3), 1, None, 0)
     assert replace(worker, ahead_s=None) == wanted
 
 

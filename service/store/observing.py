@@ -1,0 +1,58 @@
+"""What happens to jobs, reported to whoever measures it: tallies for the metrics, spans of traces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from tapestry.service.store.records import Job
+
+
+class JobObserver(Protocol):
+    """Something that is notified, on the thread of the worker, after the store has written what it is about."""
+
+    def claimed(self, job: Job) -> None:
+        """An attempt at a job has begun here."""
+
+    def entered(self, job: Job, phase: str) -> None:
+        """A run is in a phase, perhaps the one in which it was."""
+
+    def evaluated(self, job: Job, evaluations: int) -> None:
+        """A search has evaluated so many more plans."""
+
+    def left(self, job: Job, outcome: str) -> None:
+        """An attempt is over: the event that ended the job, or `released`."""
+
+    def lost(self, job: Job) -> None:
+        """The lease of a job is another worker's by now; reported each time that a write is refused for it."""
+
+
+class Observers:
+    """All observers of one store's jobs as one."""
+
+    def __init__(self, observers: Sequence[JobObserver]) -> None:
+        self._observers = list(observers)
+
+    def add(self, observer: JobObserver) -> None:
+        """Notify one more from now on."""
+        self._observers.append(observer)
+
+    def claimed(self, job: Job) -> None:
+        for one in self._observers:
+            one.claimed(job)
+
+    def entered(self, job: Job, phase: str) -> None:
+        for one in self._observers:
+            one.entered(job, phase)
+
+    def evaluated(self, job: Job, evaluations: int) -> None:
+        for one in self._observers:
+            one.evaluated(job, evaluations)
+
+    def left(self, job: Job, outcome: str) -> None:
+        for one in self._observers:
+            one.left(job, outcome)
+
+    def lost(self, job: Job) -> None:
+        for one in self._observers:
+            one.lost(job)
