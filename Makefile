@@ -65,17 +65,18 @@ docs: $(READY)  ## build the documentation into site/; broken links are errors
 migration: $(READY)  ## a new step of the database, from what changed in the tables: MESSAGE="what it does"
 	$(BIN)/python -m tapestry.service.store.migrations "$(MESSAGE)"
 
-# The locks carry hashes but no addresses, so any mirror will do. One is for development (base + dev). Two agree with it:
-# one for the image of the service (base, postgres, and setuptools, which installs the program itself), and one for all tests
-# (jax, dask, pyarrow, OpenTelemetry, and what torch needs). torch itself is pinned by its version alone: each index offers another build of it.
+# The locks carry hashes but no addresses, so any mirror will do. One is for development (base, dev, and what the image has).
+# Two agree with it: one for the image of the service (base, postgres, dask, OpenTelemetry, and setuptools, which installs the
+# program itself), and one for all tests (jax, pyarrow, and what torch needs). torch itself is pinned by its version alone: each index offers another build of it.
 COMPILE = UV_CUSTOM_COMPILE_COMMAND="make lock" build/lock/bin/uv pip compile --quiet --no-config \
     --python-version 3.11 --generate-hashes $(LOCK_FLAGS)
 
 lock:  ## resolve pyproject.toml into requirements.lock, requirements-service.lock and requirements-test.lock
 	mkdir -p build
 	test -x build/lock/bin/uv || ($(PYTHON) -m venv build/lock && build/lock/bin/python -m pip install --quiet uv)
-	$(COMPILE) --extra dev pyproject.toml --output-file requirements.lock
-	echo "setuptools>=77" | $(COMPILE) --constraints requirements.lock --extra postgres pyproject.toml - \
+	$(COMPILE) --extra dev --extra dask --extra otel pyproject.toml --output-file requirements.lock
+	echo "setuptools>=77" | $(COMPILE) --constraints requirements.lock --extra postgres --extra dask --extra otel \
+	    pyproject.toml - \
 	    --output-file requirements-service.lock
 	printf '%s\n' array-api-compat filelock fsspec sympy | \
 	    $(COMPILE) --constraints requirements.lock --extra jax --extra dask --extra parquet --extra otel pyproject.toml - \

@@ -15,7 +15,7 @@ from tapestry.service.api.metrics import Metrics
 from tapestry.service.api.problems import respond
 from tapestry.service.api.users import user_of
 from tapestry.service.telemetry.correlation_fields import correlated
-from tapestry.service.telemetry.tracing import NO_SPAN, Span, tracing
+from tapestry.service.telemetry.tracing import NO_SPAN, TraceSpan, tracing
 
 REQUEST_IDS = re.compile(r"[A-Za-z0-9._~:/+=@-]{1,100}")
 QUIET = ("/healthz", "/readyz", "/metrics")
@@ -69,7 +69,7 @@ class Instrumentation:
                 span.end(fault)
                 self._metrics.open.dec()
 
-    def _note(self, scope: Scope, status: int, seconds: float, request_id: str, span: Span) -> None:
+    def _note(self, scope: Scope, status: int, seconds: float, request_id: str, span: TraceSpan) -> None:
         method, route = _method(scope), _route(scope)
         self._metrics.note(method, route, status, seconds)
         if scope["path"] in QUIET:
@@ -93,7 +93,7 @@ def _id_of(proposed: str) -> str:
     return proposed if REQUEST_IDS.fullmatch(proposed) else secrets.token_hex(8)
 
 
-def _span_of(scope: Scope, headers: Headers, request_id: str) -> Span:
+def _span_of(scope: Scope, headers: Headers, request_id: str) -> TraceSpan:
     """Start the span of a request, in the sender's trace if it has one; what monitoring asks for is not traced."""
     if scope["path"] in QUIET:
         return NO_SPAN

@@ -105,6 +105,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command("compare", "compare the frontiers of two stored runs", plans.compare, "compare"),
     Command("backup", "copy the whole database into one file, while others use it", service.backup, "backup"),
+    Command("doctor", "check the installation, the database and the service", service.doctor, "doctor"),
     Command("restore", "restore a copy of a database into an empty one", service.restore, "restore"),
     Command("tenants", "list tenants, or show and set their quotas", service.tenants, "tenants"),
     Command("audit", "print who did what with a service, and what was refused", service.audit, "audit"),

@@ -1,4 +1,4 @@
-"""What happens to jobs, reported to whoever measures it: tallies for the metrics, spans of traces."""
+"""Reports of what happens to jobs, for whoever measures it: tallies for the metrics, spans of traces."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ class JobObserver(Protocol):
     """Something that is notified, on the thread of the worker, after the store has written what it is about."""
 
     def claimed(self, job: Job) -> None:
-        """An attempt at a job has begun here."""
+        """Note that an attempt at a job has begun here."""
 
     def entered(self, job: Job, phase: str) -> None:
-        """A run is in a phase, perhaps the one in which it was."""
+        """Note that a run is in a phase, perhaps the one in which it was."""
 
     def evaluated(self, job: Job, evaluations: int) -> None:
-        """A search has evaluated so many more plans."""
+        """Note that a search has evaluated so many more plans."""
 
     def left(self, job: Job, outcome: str) -> None:
-        """An attempt is over: the event that ended the job, or `released`."""
+        """Note that an attempt is over: by the event that ended the job, or `released`."""
 
     def lost(self, job: Job) -> None:
-        """The lease of a job is another worker's by now; reported each time that a write is refused for it."""
+        """Note that the lease of a job is another worker's by now, each time that a write is refused for it."""
 
 
 class Observers:

@@ -542,7 +542,7 @@ class WorkerRow(Base):
 
 
 class TallyRow(Base):
-    """What processes counted of a name and a label; of durations the sum, and the number in each class (`part`)."""
+    """A number that processes counted, by name and label; of durations the sum, and that in each class (`part`)."""
 
     __tablename__ = "tallies"
 

@@ -36,7 +36,7 @@ CLASSES: Mapping[str, tuple[float, ...]] = {
 
 
 class TallyKey(NamedTuple):
-    """What is counted, the value of its one label, and for durations the class, or `sum`."""
+    """A key of a tally: what is counted, the value of its one label, and for durations the class, or `sum`."""
 
     name: str
     label: str

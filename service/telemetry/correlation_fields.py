@@ -8,18 +8,18 @@ from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Final
 
-from tapestry.service.telemetry.tracing import Span
+from tapestry.service.telemetry.tracing import TraceSpan
 
 REQUEST_ID: Final = "request_id"
 TRACEPARENT: Final = "traceparent"
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
 _fields: ContextVar[Mapping[str, str]] = ContextVar("tapestry_fields", default=NOTHING)
-_span: ContextVar[Span | None] = ContextVar("tapestry_span", default=None)
+_span: ContextVar[TraceSpan | None] = ContextVar("tapestry_span", default=None)
 
 
 @contextmanager
-def correlated(span: Span | None = None, **fields: str) -> Iterator[None]:
+def correlated(span: TraceSpan | None = None, **fields: str) -> Iterator[None]:
     """Give all log lines of a block these fields beside those that they have, and its spans this parent."""
     known = _fields.set({**_fields.get(), **fields})
     parent = _span.set(span if span is not None else _span.get())
@@ -35,7 +35,7 @@ def correlation_fields() -> Mapping[str, str]:
     return _fields.get()
 
 
-def current_span() -> Span | None:
+def current_span() -> TraceSpan | None:
     """Return the span of the request or job that this thread is about; None without one."""
     return _span.get()
 

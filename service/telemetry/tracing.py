@@ -24,7 +24,7 @@ SpanKind = Literal["server", "consumer", "internal"]
 log = logging.getLogger("tapestry.tracing")
 
 
-class Span(Protocol):
+class TraceSpan(Protocol):
     """A part of a trace, until `end`; `traceparent` names it to other processes (W3C), empty: to none."""
 
     @property
@@ -46,10 +46,10 @@ class Tracing(Protocol):
     def start(
         self,
         name: str,
-        parent: Span | str | None = None,
+        parent: TraceSpan | str | None = None,
         kind: SpanKind = "internal",
         attributes: Mapping[str, str | int | float] = {},
-    ) -> Span: ...
+    ) -> TraceSpan: ...
 
     def close(self) -> None: ...
 
@@ -75,17 +75,17 @@ class _NoTracing:
     def start(
         self,
         name: str,
-        parent: Span | str | None = None,
+        parent: TraceSpan | str | None = None,
         kind: SpanKind = "internal",
         attributes: Mapping[str, str | int | float] = {},
-    ) -> Span:
+    ) -> TraceSpan:
         return NO_SPAN
 
     def close(self) -> None:
         """Do nothing."""
 
 
-NO_SPAN: Span = _NoSpan()
+NO_SPAN: TraceSpan = _NoSpan()
 NO_TRACING: Tracing = _NoTracing()
 _active: list[Tracing] = [NO_TRACING]
 
@@ -148,10 +148,10 @@ class OpenTelemetry:
     def start(
         self,
         name: str,
-        parent: Span | str | None = None,
+        parent: TraceSpan | str | None = None,
         kind: SpanKind = "internal",
         attributes: Mapping[str, str | int | float] = {},
-    ) -> Span:
+    ) -> TraceSpan:
         from opentelemetry.context import Context
         from opentelemetry.trace import SpanKind as Kind
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from tapestry.service.store import Job
 from tapestry.service.telemetry.correlation_fields import REQUEST_ID, TRACEPARENT
-from tapestry.service.telemetry.tracing import NO_SPAN, Span, tracing
+from tapestry.service.telemetry.tracing import NO_SPAN, TraceSpan, tracing
 
 
 class JobSpans:
     """An observer of jobs that keeps one span per attempt, and below it one per phase."""
 
     def __init__(self) -> None:
-        self._attempts: dict[tuple[str, str], Span] = {}
-        self._phases: dict[tuple[str, str], tuple[str, Span]] = {}
+        self._attempts: dict[tuple[str, str], TraceSpan] = {}
+        self._phases: dict[tuple[str, str], tuple[str, TraceSpan]] = {}
 
-    def span(self, job: Job) -> Span:
+    def span(self, job: Job) -> TraceSpan:
         """Return the span of the attempt at a job."""
         return self._attempts.get((job.kind, job.subject), NO_SPAN)
 

@@ -54,16 +54,19 @@ def test_large_frameworks_stay_out_of_the_locks(root: Path) -> None:
 def test_the_locks_hold_what_they_are_for(root: Path, project: dict) -> None:
     everything, service, test = (dict(PINNED.findall((root / name).read_text())) for name in LOCKS)
     extras = project["optional-dependencies"]
-    base, postgres, client, dev = (
+    base, postgres, client, dev, dask, otel = (
         {normal(re.match(r"[A-Za-z0-9._-]+", line).group()) for line in lines}
-        for lines in (project["dependencies"], *(extras[name] for name in ("postgres", "client", "dev")))
+        for lines in (
+            project["dependencies"],
+            *(extras[name] for name in ("postgres", "client", "dev", "dask", "otel")),
+        )
     )
     assert "tapestry[postgres,client]" in extras["dev"]
     dev = dev - {"tapestry"} | client
-    assert base | dev | postgres <= {normal(name) for name in everything}, "run `make lock`"
-    assert base | postgres <= {normal(name) for name in service}, "run `make lock`"
+    assert base | dev | postgres | dask | otel <= {normal(name) for name in everything}, "run `make lock`"
+    assert base | postgres | dask | otel <= {normal(name) for name in service}, "run `make lock`"
     assert service.items() <= everything.items(), "run `make lock`"
-    assert not {normal(name) for name in service} & (dev - {"setuptools"})
+    assert not {normal(name) for name in service} & (dev - {"setuptools", "pyyaml"})  # dask needs the last
     assert {name: test[name] for name in test.keys() & everything} == {
         name: everything[name] for name in test.keys() & everything
     }, "run `make lock`"

@@ -100,6 +100,21 @@ def backup(parser: Parser) -> None:
     as_json(parser)
 
 
+CHECKS = (
+    *("python", "libraries", "plugins", "tracing", "compiled", "disk", "memory"),
+    *("settings", "port", "database"),
+)
+
+
+def doctor(parser: Parser) -> None:
+    """Add the options of `doctor`: which check is made."""
+    parser.add_argument(
+        "--only", choices=CHECKS, metavar="CHECK", help=f"make this check alone: {', '.join(CHECKS)}"
+    )
+    store(parser)
+    as_json(parser)
+
+
 def restore(parser: Parser) -> None:
     """Add the options of `restore`: the copy, and the empty database that gets its content."""
     parser.add_argument("file", metavar="FILE", help="a copy that `tapestry backup` made")

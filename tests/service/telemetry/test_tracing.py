@@ -129,15 +129,15 @@ def test_the_environment_decides(environment: dict[str, str], requested: bool) -
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "wanted",
     [{"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, {"OTEL_TRACES_EXPORTER": "zipkin"}],
     ids=["protocol", "exporter"],
 )
-def test_what_is_not_spoken_is_one_line(asked: dict[str, str], caplog: pytest.LogCaptureFixture) -> None:
+def test_what_is_not_spoken_is_one_line(wanted: dict[str, str], caplog: pytest.LogCaptureFixture) -> None:
     with patch.object(tracing, "_active", [NO_TRACING]):
-        assert start_tracing({ENDPOINT: "http://x:4318", **asked}, "test") is NO_TRACING
+        assert start_tracing({ENDPOINT: "http://x:4318", **wanted}, "test") is NO_TRACING
     (record,) = caplog.records
-    assert next(iter(asked.values())) in record.getMessage() and record.levelno == logging.WARNING
+    assert next(iter(wanted.values())) in record.getMessage() and record.levelno == logging.WARNING
 
 
 def test_a_missing_extra_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
