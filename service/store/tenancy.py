@@ -41,6 +41,7 @@ from tapestry.service.store.tables import (
     RunRow,
     SessionRow,
     SnapshotRow,
+    TallyRow,
     TenantRow,
     TensorRow,
     UploadRow,
@@ -64,7 +65,7 @@ NAMED: tuple[type[Base], ...] = (
     LeaseRow,
     IdempotencyRow,
 )
-SHARED: tuple[type[Base], ...] = (ApiKeyRow, AuditRow, SessionRow, TenantRow, UsageRow, WorkerRow)
+SHARED: tuple[type[Base], ...] = (ApiKeyRow, AuditRow, SessionRow, TallyRow, TenantRow, UsageRow, WorkerRow)
 
 _RUN, _GRAPH, _BATCH = (
     table.__table__.alias(f"own_{table.__tablename__}") for table in (RunRow, GraphRow, BatchRow)
