@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from tapestry.service.cli.parser import build_parser
+from tapestry.service.settings import Limits
 from tests.project.source import PACKAGES, ROOT
 
 PINNED_IMAGE = re.compile(r"^[a-z/-]+:\d+\.\d+[\w.-]*$")
@@ -18,6 +19,7 @@ REQUIRED = re.compile(r"\$\{(\w+):\?[^}]+\}")
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 OURS = ("api", "worker")
+DASK = ("scheduler", "cluster-node", "cluster-worker")
 
 services = pytest.mark.parametrize("name", SERVICES)
 
@@ -72,7 +74,7 @@ def test_the_image_has_our_python() -> None:
 
 def test_the_image_is_tagged_with_the_version_of_the_program() -> None:
     (version,) = re.findall(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
-    assert {SERVICES[name]["image"] for name in OURS} == {f"tapestry:{version}"}
+    assert {SERVICES[name]["image"] for name in (*OURS, *DASK)} == {f"tapestry:{version}"}
 
 
 def test_dependencies_come_by_hash_and_nothing_else_is_fetched() -> None:
@@ -116,7 +118,7 @@ def test_what_the_image_keeps_lies_in_volumes() -> None:
 def test_every_variable_is_one_that_the_program_reads() -> None:
     known = known_variables()
     assert {name for name in image_environment() if name.startswith("TAPESTRY_")} <= known
-    for name in OURS:
+    for name in (*OURS, "cluster-worker"):
         assert set(SERVICES[name]["environment"]) <= known
 
 
@@ -127,22 +129,28 @@ def test_every_command_is_one_that_the_program_understands() -> None:
     api = build_parser().parse_args(SERVICES["api"]["command"])
     assert (api.command, api.no_worker, api.host, api.port) == ("serve", True, "0.0.0.0", 8000)
     assert build_parser().parse_args(SERVICES["worker"]["command"]).command == "worker"
+    node, worker = (build_parser().parse_args(SERVICES[name]["command"]) for name in DASK[1:])
+    assert node.cluster == worker.search_on == "tcp://scheduler:8786"
 
 
 def test_only_the_api_is_reachable_and_only_from_this_host() -> None:
     assert {name: service.get("ports") for name, service in SERVICES.items()} == {
         "postgres": None,
         "api": ["127.0.0.1:8000:8000"],
-        "worker": None,
+        **dict.fromkeys(("worker", "backup", *DASK)),
+        "proxy": ["80:80", "443:443"],
     }
-    assert COMPOSE["networks"]["database"] == {"internal": True}
-    assert SERVICES["postgres"]["networks"] == SERVICES["worker"]["networks"] == ["database"]
+    assert COMPOSE["networks"]["database"] == COMPOSE["networks"]["cluster"] == {"internal": True}
+    inside = ("postgres", "worker", "backup")
+    assert all(SERVICES[name]["networks"] == ["database"] for name in inside)
+    assert SERVICES["proxy"]["networks"] == ["outside"]
 
 
 @services
 def test_containers_have_no_rights_they_do_not_need(name: str) -> None:
     service = SERVICES[name]
-    assert service["cap_drop"] == ["ALL"] and "cap_add" not in service
+    assert service["cap_drop"] == ["ALL"]
+    assert service.get("cap_add") == (["NET_BIND_SERVICE"] if name == "proxy" else None)
     assert service["security_opt"] == ["no-new-privileges:true"]
     assert service["read_only"] is True and any(place.startswith("/tmp:") for place in service["tmpfs"])
     assert not service.get("privileged") and service.get("user", "10001") != "root"
@@ -152,6 +160,23 @@ def test_containers_come_back_and_end_in_their_own_time() -> None:
     assert {service["restart"] for service in SERVICES.values()} == {"unless-stopped"}
     assert [SERVICES[name]["stop_grace_period"] for name in OURS] == ["30s", "30s"]
     assert SERVICES["worker"]["deploy"]["replicas"] == 1
+
+
+@services
+def test_every_container_has_limits(name: str) -> None:
+    limits = SERVICES[name]["deploy"]["resources"]["limits"]
+    assert set(limits) == {"cpus", "memory", "pids"}
+    assert re.fullmatch(r"(\$\{TAPESTRY_\w+_MEMORY:-)?\d+[mg]\}?", limits["memory"])
+    assert 0 < limits["pids"] <= 1024
+
+
+def test_what_is_not_always_wanted_has_a_profile() -> None:
+    profiles = {name: service.get("profiles", []) for name, service in SERVICES.items()}
+    assert profiles == {
+        **{key: [] for key in ("postgres", "api", "worker", "backup")},
+        **{key: ["dask"] for key in DASK},
+        "proxy": ["tls"],
+    }
 
 
 def test_the_service_waits_for_a_healthy_database() -> None:
@@ -164,6 +189,7 @@ def test_secrets_come_from_outside_and_are_required() -> None:
     requested = set(REQUIRED.findall(json.dumps(SERVICES)))
     assert requested == {"TAPESTRY_API_KEY", "TAPESTRY_DATABASE_PASSWORD"}
     assert REQUIRED.fullmatch(SERVICES["postgres"]["environment"]["POSTGRES_PASSWORD"])
+    assert REQUIRED.fullmatch(SERVICES["backup"]["environment"]["PGPASSWORD"])
     assert REQUIRED.fullmatch(SERVICES["api"]["environment"]["TAPESTRY_API_KEY"])
     assert "TAPESTRY_API_KEY" not in SERVICES["worker"]["environment"]
     assert ".env" in (ROOT / ".gitignore").read_text().splitlines()
@@ -172,8 +198,31 @@ def test_secrets_come_from_outside_and_are_required() -> None:
 
 
 def test_volumes_and_networks_are_declared() -> None:
-    used = {volume.split(":")[0] for service in SERVICES.values() for volume in service["volumes"]}
+    mounts = [
+        re.sub(r"\$\{\w+:-(\w+)\}", r"\1", volume)
+        for s in SERVICES.values()
+        for volume in s.get("volumes", ())
+    ]
+    used = {volume.split(":")[0] for volume in mounts}
     joined = {network for service in SERVICES.values() for network in service["networks"]}
     assert (used, joined) == (set(COMPOSE["volumes"]), set(COMPOSE["networks"]))
     targets = {volume.split(":")[1] for name in OURS for volume in SERVICES[name]["volumes"]}
     assert targets == {image_environment()["TAPESTRY_CACHE"]}
+    configs = {item["source"] for service in SERVICES.values() for item in service.get("configs", ())}
+    assert configs == set(COMPOSE["configs"])
+    assert all((ROOT / config["file"]).is_file() for config in COMPOSE["configs"].values())
+
+
+def test_the_proxy_speaks_tls_and_passes_events_on_at_once() -> None:
+    text = (ROOT / "deploy" / "compose" / "Caddyfile").read_text()
+    assert text.count("{") == text.count("}") > 0
+    assert "{$TAPESTRY_DOMAIN:localhost} {" in text and "reverse_proxy api:8000 {" in text
+    for line in (
+        "flush_interval -1",
+        "read_header 10s",
+        "read_body 60s",
+        "max_size 512MB",
+        "respond @monitoring 404",
+    ):
+        assert line in text
+    assert f"max_size {Limits().upload_bytes // 2**20}MB" in text
