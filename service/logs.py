@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 from datetime import UTC, datetime
 
-from tapestry.service.settings import LOG_FORMATS
+from tapestry.service.settings import LOG_FORMATS, log_format
 from tapestry.service.telemetry.correlation_fields import correlation_fields, current_span
 
 FIELDS = (
@@ -53,10 +54,13 @@ class TextLines(logging.Formatter):
 FORMATTERS: dict[str, type[logging.Formatter]] = dict(zip(LOG_FORMATS, (JsonLines, TextLines), strict=True))
 
 
-def start_logging(level: str, form: str = "json") -> None:
-    """Send all logs of this process to standard error, from `level` upwards, in one of the forms `LOG_FORMATS`."""
+def start_logging(level: str, form: str | None = None) -> None:
+    """Send all logs of this process to standard error, from `level` upwards, in one of the forms `LOG_FORMATS`.
+
+    Without `form` it is that of the environment, which processes inherit.
+    """
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(FORMATTERS[form]())
+    handler.setFormatter(FORMATTERS[form or log_format(os.environ)]())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     for name in ("httpx", "httpcore", "alembic"):
         logging.getLogger(name).setLevel(logging.WARNING)

@@ -1,17 +1,10 @@
-"""The memory of processes, as the system counts it."""
+"""The memory of processes and of all that they have begun."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-
-def proportional_bytes(pid: int) -> int:
-    """Return the bytes in memory of a process, of shared pages its share (PSS); 0 if that is unknown."""
-    try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), 0)
+from tapestry.service.children.memory import proportional_bytes
 
 
 def descendants(pid: int, without: frozenset[int] = frozenset()) -> tuple[int, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import resource
 import signal
 import socket
@@ -23,6 +24,7 @@ from tapestry.service.logs import start_logging
 from tapestry.service.server_processes import ServerProcesses
 from tapestry.service.settings import ServiceSettings, SettingsError
 from tapestry.service.store import Store, StoreError
+from tapestry.service.telemetry.tracing import start_tracing, stop_tracing
 from tapestry.service.temporary import temporary_folder
 from tapestry.service.worker.supervisor import EmbeddedWorker
 
@@ -144,8 +146,10 @@ class _SharedSocket(socket.socket):
 def serve_socket(settings: ServiceSettings, log_level: str, listening: socket.socket) -> None:
     """Answer requests on a socket that other processes listen on, too, until SIGTERM or SIGINT."""
     start_logging(log_level)
+    start_tracing(os.environ, "tapestry-api")
     with temporary_folder(), _SharedSocket(fileno=listening.detach()) as own:
         _run(_server_of(settings, ACCEPTED_AT_ONCE), own)
+    stop_tracing()
 
 
 def _run(server: _Server, listening: socket.socket) -> None:

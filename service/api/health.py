@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from fastapi import APIRouter, Response
 
 from tapestry.service.api.answers import answer
-from tapestry.service.api.context import Parts
+from tapestry.service.api.context import Context, Parts
 from tapestry.service.api.metrics import skew_s
 from tapestry.service.api.models import HealthAnswer, ReadyAnswer
 from tapestry.service.api.openapi_parts import problems

@@ -15,14 +15,15 @@ from prometheus_client import (
     Counter,
     Gauge,
     Histogram,
-    generate_latest,
 )
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from tapestry.service.api.context import Context
 from tapestry.service.api.openapi_parts import problems, text_answer
+from tapestry.service.api.process_figures import figures_text
+from tapestry.service.children.memory import proportional_bytes
 from tapestry.service.lifecycle import STATUSES
-from tapestry.service.memory import descendants, proportional_bytes
+from tapestry.service.memory import descendants
 from tapestry.service.store import ALIVE_S, StoreError, WorkerHeartbeat
 from tapestry.service.store.tallies import (
     ATTEMPTS,
@@ -63,6 +64,7 @@ class Metrics:
         self.open = Gauge(
             "tapestry_open_requests",
             "Requests that are being answered, streams among them",
+            multiprocess_mode="livesum",
             registry=self.registry,
         )
         self.waiting = Histogram(
@@ -78,7 +80,15 @@ class Metrics:
             buckets=TASKS,
             registry=self.registry,
         )
-        self.registry.register(_StoreCollector(context))
+        self.viewers = Gauge(
+            "tapestry_event_viewers",
+            "Open streams of events",
+            registry=self.registry,
+            multiprocess_mode="livesum",
+        )
+        context.event_feed.observe(self.viewers.set)
+        self._read_now = _StoreCollector(context)
+        self.registry.register(self._read_now)
 
     def note(self, method: str, route: str, status: int, seconds: float) -> None:
         """Record an answered request; `route` is the template of its path."""
@@ -86,7 +96,7 @@ class Metrics:
         self.seconds.labels(method, route).observe(seconds)
 
     def text(self) -> bytes:
-        return generate_latest(self.registry)
+        return figures_text(self.registry, self._read_now)
 
 
 def metrics_router(metrics: Metrics) -> APIRouter:
@@ -121,7 +131,6 @@ class _StoreCollector:
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        yield _gauge("tapestry_event_viewers", "Open streams of events", self._context.event_feed.viewers)
         try:
             began_s = time.perf_counter()
             self._context.all_tenants.ping()

@@ -7,16 +7,16 @@ from argparse import Namespace
 
 from tapestry.service.cli.errors import CommandError
 from tapestry.service.logs import start_logging
-from tapestry.service.settings import SettingsError, log_format
+from tapestry.service.settings import LOG_FORMAT, SettingsError, log_format
 from tapestry.service.telemetry.tracing import start_tracing
 
 
-def begin_telemetry(arguments: Namespace, service_name: str) -> str:
-    """Begin to log and, if the environment asks for it, to trace; return the form of the logs."""
+def begin_telemetry(arguments: Namespace, service_name: str) -> None:
+    """Begin to log and, if the environment asks for it, to trace; processes begun later log in the same form."""
     try:
         form = log_format(os.environ, arguments.log_format)
     except SettingsError as error:
         raise CommandError(str(error)) from error
-    start_logging(arguments.log_level, form)
+    os.environ[LOG_FORMAT] = form
+    start_logging(arguments.log_level)
     start_tracing(os.environ, service_name)
-    return form

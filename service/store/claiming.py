@@ -55,7 +55,7 @@ def is_waiting(connection: Connection, kinds: Sequence[Kind]) -> bool:
 
 def choose(
     connection: Connection, kinds: Sequence[Kind], still: Sequence[ColumnElement[bool]]
-) -> Row[str, str, str, int, int, bool, int] | None:
+) -> Row[str, str, str, int, int, bool, int, dict[str, str]] | None:
     """Return the lease of the job to claim, locked: of those without owner, and of those that stand `still`.
 
     One that another transaction is changing is left to that, and the next one is taken.

@@ -24,7 +24,7 @@ class JobObserver(Protocol):
         """Note that an attempt is over: by the event that ended the job, or `released`."""
 
     def lost(self, job: Job) -> None:
-        """Note that the lease of a job is another worker's by now, each time that a write is refused for it."""
+        """Note that the lease of a job is another worker's by now; its attempt notices, not the store."""
 
 
 class Observers:
@@ -36,6 +36,10 @@ class Observers:
     def add(self, observer: JobObserver) -> None:
         """Notify one more from now on."""
         self._observers.append(observer)
+
+    def remove(self, observer: JobObserver) -> None:
+        """Notify one no longer."""
+        self._observers.remove(observer)
 
     def claimed(self, job: Job) -> None:
         for one in self._observers:

@@ -348,7 +348,8 @@ class RunEvent:
 class Job:
     """A job of a tenant that a worker has claimed: its writes are fenced by owner and attempt.
 
-    Its process died `deaths` times. `origin` has the id of the request that made it, and that one's place in a trace, as far as it had any.
+    Its process died `deaths` times. `origin` has the id of the request that made it, and its place in a trace, as
+    far as it had any.
     """
 
     kind: Kind

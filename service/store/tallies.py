@@ -27,7 +27,6 @@ PHASE_SECONDS: Final = "phase_duration_seconds"
 DATABASE_SECONDS: Final = "database_transaction_seconds"
 
 SUM: Final = "sum"
-FIRST_PHASE: Final = "starting"  # until the worker says more: it reads what the run needs
 # The upper limits of the classes in which durations are counted, in seconds.
 CLASSES: Mapping[str, tuple[float, ...]] = {
     PHASE_SECONDS: (0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0),
@@ -50,7 +49,6 @@ class Tallies:
         self._lock = threading.Lock()
         self._found: dict[TallyKey, float] = {}
         self._phases: dict[tuple[str, str], tuple[str, float]] = {}
-        self._held: set[tuple[str, str, int]] = set()
 
     def count(self, name: str, label: str, amount: float = 1.0) -> None:
         """Count something once, or so often."""
@@ -86,10 +84,7 @@ class Tallies:
     # As an observer of jobs.
 
     def claimed(self, job: Job) -> None:
-        self._held.add((job.kind, job.subject, job.attempt))
         self.count(ATTEMPTS, job.kind)
-        if job.kind == "run":
-            self.entered(job, FIRST_PHASE)
 
     def entered(self, job: Job, phase: str) -> None:
         now, key = time.monotonic(), (job.kind, job.subject)
@@ -107,15 +102,11 @@ class Tallies:
         self.count(EVALUATIONS, "", evaluations)
 
     def left(self, job: Job, outcome: str) -> None:
-        self._held.discard((job.kind, job.subject, job.attempt))
         self.count(ENDED, f"{job.kind} {outcome}")
         self.entered(job, "")
 
     def lost(self, job: Job) -> None:
-        attempt = (job.kind, job.subject, job.attempt)
-        if attempt in self._held:  # only once: each later write of the attempt is refused, too
-            self._held.discard(attempt)
-            self.count(LEASE_LOSSES, job.kind)
+        self.count(LEASE_LOSSES, job.kind)
         self.entered(job, "")
 
 

@@ -17,6 +17,7 @@ DISABLED = "OTEL_SDK_DISABLED"
 EXPORTER = "OTEL_TRACES_EXPORTER"
 SERVICE_NAME = "OTEL_SERVICE_NAME"
 SPOKEN = "http/protobuf"
+FLUSH_MS = 2000
 EXTRA_HINT = "pip install 'tapestry[otel]'"
 
 SpanKind = Literal["server", "consumer", "internal"]
@@ -51,6 +52,8 @@ class Tracing(Protocol):
         attributes: Mapping[str, str | int | float] = {},
     ) -> TraceSpan: ...
 
+    def flush(self) -> None: ...
+
     def close(self) -> None: ...
 
 
@@ -80,6 +83,9 @@ class _NoTracing:
         attributes: Mapping[str, str | int | float] = {},
     ) -> TraceSpan:
         return NO_SPAN
+
+    def flush(self) -> None:
+        """Do nothing."""
 
     def close(self) -> None:
         """Do nothing."""
@@ -160,6 +166,10 @@ class OpenTelemetry:
         context = TraceContextTextMapPropagator().extract({"traceparent": carrier}, Context())
         kinds = {"server": Kind.SERVER, "consumer": Kind.CONSUMER, "internal": Kind.INTERNAL}
         return _OpenSpan(self._tracer.start_span(name, context, kinds[kind], dict(attributes)))
+
+    def flush(self) -> None:
+        """Export what has ended, and go on."""
+        self._provider.force_flush(FLUSH_MS)
 
     def close(self) -> None:
         """Export what is left."""

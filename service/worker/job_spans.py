@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from tapestry.service.store import Job
-from tapestry.service.telemetry.correlation_fields import REQUEST_ID, TRACEPARENT
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tapestry.service.store import Job, Store, StoreError
+from tapestry.service.telemetry.correlation_fields import REQUEST_ID, TRACEPARENT, correlated
 from tapestry.service.telemetry.tracing import NO_SPAN, TraceSpan, tracing
+
+log = logging.getLogger("tapestry.worker")
 
 
 class JobSpans:
@@ -58,3 +64,33 @@ class JobSpans:
     def _end_phase(self, job: Job) -> None:
         _, span = self._phases.pop((job.kind, job.subject), ("", NO_SPAN))
         span.end()
+
+
+def job_fields(job: Job) -> dict[str, str]:
+    """Return the fields of all log lines about a job, for searching."""
+    fields = {
+        f"{job.kind}_id": job.subject,
+        "tenant": job.tenant,
+        "worker": job.owner,
+        "attempt": str(job.attempt),
+    }
+    return fields | {REQUEST_ID: job.origin[REQUEST_ID]} if REQUEST_ID in job.origin else fields
+
+
+@contextmanager
+def observed_job(store: Store, job: Job) -> Iterator[JobSpans]:
+    """Trace the attempt at a job in a block, give its log lines the job's fields, and store what was counted."""
+    spans = JobSpans()
+    store.observers.add(spans)
+    spans.claimed(job)
+    try:
+        with correlated(spans.span(job), **job_fields(job)):
+            yield spans
+    finally:
+        spans.close(job)
+        store.observers.remove(spans)
+        tracing().flush()
+        try:
+            store.flush_tallies()
+        except StoreError as error:
+            log.warning("what was counted of %s %s comes later: %s", job.kind, job.subject, error)

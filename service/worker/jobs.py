@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -21,8 +22,10 @@ from tapestry.service.children import ChildContext
 from tapestry.service.logs import start_logging
 from tapestry.service.problems import problem
 from tapestry.service.store import Job, LeaseLost, SharedEpoch, Store, StoreError, Unreadable
+from tapestry.service.telemetry.tracing import start_tracing
 from tapestry.service.worker.executing import Cancelled, do_execution
 from tapestry.service.worker.heartbeat import ClaimedJob, Drained
+from tapestry.service.worker.job_spans import job_fields, observed_job
 from tapestry.service.worker.searching import SearchJob
 from tapestry.service.worker.shared_islands import Helper, SharedIslands
 
@@ -69,6 +72,17 @@ class JobOutcome:
 def do_job(context: ChildContext, job: Job, settings: JobSettings) -> JobOutcome:
     """Do a job until it ends; reports the phases of a run."""
     _begin(settings)
+    try:
+        store = store_at(settings.database_url)
+    except StoreError as error:
+        return JobOutcome("left", message=f"{error}; tried again when its lease has run out")
+    with observed_job(store, job) as spans:
+        outcome = _attempt(context, job, settings, store)
+        spans.left(job, outcome.event)
+    return outcome
+
+
+def _attempt(context: ChildContext, job: Job, settings: JobSettings, store: Store) -> JobOutcome:
     draining = threading.Event()
     held = ClaimedJob(job, settings.lease_s, draining)
 
@@ -83,7 +97,7 @@ def do_job(context: ChildContext, job: Job, settings: JobSettings) -> JobOutcome
         if job.kind == "run":
             _search(held, settings, context.report)
         else:
-            do_execution(store_at(settings.database_url), held)
+            do_execution(store, held)
     except Drained:
         return JobOutcome("released")
     except Cancelled:
@@ -91,6 +105,7 @@ def do_job(context: ChildContext, job: Job, settings: JobSettings) -> JobOutcome
     except WorkersLost as error:
         return JobOutcome("released", message=f"{error}; it goes on once there are some")
     except LeaseLost as error:
+        store.observers.lost(job)
         return JobOutcome("done", message=str(error))
     except Unreadable as error:
         return failed("unreadable", "Something that it needs is not installed", str(error))
@@ -103,7 +118,7 @@ def do_job(context: ChildContext, job: Job, settings: JobSettings) -> JobOutcome
     except ValueError as error:
         return failed("invalid_request", "The request cannot be carried out", str(error))
     except Exception as error:
-        log.exception("%s %s: a fault of this program", job.kind, job.subject, extra=ids(job))
+        log.exception("%s %s: a fault of this program", job.kind, job.subject, extra=job_fields(job))
         message = f"a fault of this program, please report it: {type(error).__name__}: {error}"
         return failed("internal", "A fault of this program", message)
     return JobOutcome("done")
@@ -121,11 +136,6 @@ def do_help(context: ChildContext, first: SharedEpoch, settings: JobSettings) ->
 def failed(code: str, title: str, detail: str) -> JobOutcome:
     """Return the outcome of a job that has failed for a reason."""
     return JobOutcome("failed", problem(code, title, " ".join(detail.split())))
-
-
-def ids(job: Job) -> dict[str, str]:
-    """Return the extra fields of log lines about a job, for searching."""
-    return {f"{job.kind}_id": job.subject}
 
 
 @lru_cache(maxsize=1)
@@ -149,6 +159,13 @@ def _cluster_islands(cluster: Cluster) -> ClusterIslands:
 def _begin(settings: JobSettings) -> None:
     tempfile.tempdir = settings.folder
     start_logging(settings.log_level)
+    _trace()
+
+
+@lru_cache(maxsize=1)
+def _trace() -> None:
+    """Begin to trace, once per process, if the environment asks for it."""
+    start_tracing(os.environ, "tapestry-worker")
 
 
 def _search(held: ClaimedJob, settings: JobSettings, on_phase: Callable[[str], None]) -> None:

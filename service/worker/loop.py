@@ -21,7 +21,8 @@ from tapestry.service.store import Job, LeaseLost, Store, StoreError
 from tapestry.service.worker.executing import LONGEST_S
 from tapestry.service.worker.heartbeat import Heartbeat
 from tapestry.service.worker.job_process import PHASES_S, JobProcess
-from tapestry.service.worker.jobs import Cluster, JobOutcome, JobSettings, ids
+from tapestry.service.worker.job_spans import job_fields
+from tapestry.service.worker.jobs import Cluster, JobOutcome, JobSettings
 from tapestry.service.worker.shared_islands import release_text
 
 log = logging.getLogger("tapestry.worker")
@@ -143,7 +144,7 @@ class _Lane:
 
     def _do(self, job: Job) -> None:
         """Have a job done, and record how the attempt ended."""
-        log.info("%s %s: attempt %d", job.kind, job.subject, job.attempt, extra=ids(job))
+        log.info("%s %s: attempt %d", job.kind, job.subject, job.attempt, extra=job_fields(job))
         if job.cancel_requested:
             self._end(job, "cancelled", None)
             return
@@ -156,10 +157,10 @@ class _Lane:
                 outcome = self._process.do(held, LONGEST_S if job.kind == "execution" else math.inf)
             except LeaseLost as error:
                 self._store.observers.lost(job)
-                log.warning("%s %s: %s", job.kind, job.subject, error, extra=ids(job))
+                log.warning("%s %s: %s", job.kind, job.subject, error, extra=job_fields(job))
                 return
             if outcome.message:
-                log.warning("%s %s: %s", job.kind, job.subject, outcome.message, extra=ids(job))
+                log.warning("%s %s: %s", job.kind, job.subject, outcome.message, extra=job_fields(job))
             self._record(job, outcome)
 
     def _record(self, job: Job, outcome: JobOutcome) -> None:
@@ -174,10 +175,10 @@ class _Lane:
         elif outcome.event == "died":
             self._fail(job, _died(f"its process died {MOST_DEATHS} times: {outcome.message}"))
         else:
-            log.info("%s %s: %s", job.kind, job.subject, outcome.event, extra=ids(job))
+            log.info("%s %s: %s", job.kind, job.subject, outcome.event, extra=job_fields(job))
 
     def _fail(self, job: Job, why: Mapping[str, object] | None) -> None:
-        log.error("%s %s failed: %s", job.kind, job.subject, (why or {}).get("detail"), extra=ids(job))
+        log.error("%s %s failed: %s", job.kind, job.subject, (why or {}).get("detail"), extra=job_fields(job))
         self._end(job, "failed", why)
 
     def _end(self, job: Job, event: Event, why: Mapping[str, object] | None) -> None:
@@ -188,7 +189,7 @@ class _Lane:
             else:
                 self._store.jobs.end_execution(job, now, event, problem=why)
         except StoreError as error:
-            log.warning("%s %s: %s", job.kind, job.subject, error, extra=ids(job))
+            log.warning("%s %s: %s", job.kind, job.subject, error, extra=job_fields(job))
 
     def _release(self, job: Job, death: str | None = None) -> None:
         try:

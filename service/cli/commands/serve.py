@@ -15,7 +15,7 @@ from tapestry.service.temporary import temporary_folder
 
 def run(arguments: Namespace) -> int:
     """Serve until SIGTERM or Ctrl-C; pending requests are answered, the worker returns its job to the queue."""
-    form = begin_telemetry(arguments, "tapestry-api")
+    begin_telemetry(arguments, "tapestry-api")
     # Only now: what is wrong with plug-ins is said when the application is loaded.
     from tapestry.service.serving import ServiceServer, ServingError
 
