@@ -37,12 +37,16 @@ PATIENCE_S = 60.0
 
 
 def wrk(address: str, paths: Sequence[str], clients: int, seconds: float, folder: Path) -> dict[str, float]:
-    """Request the paths in turn from many connections; return requests/s, the p99 in milliseconds, and failures."""
+    """Request the paths in turn from many connections; return `wrk_figures`."""
     assert WRK is not None
     script = folder / "paths.lua"
     script.write_text(SCRIPT.format(paths=", ".join(f'"{path}"' for path in paths)))
     command = [WRK, "-t1", f"-c{clients}", f"-d{seconds:g}s", "--latency", "-s", str(script), address]
-    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return wrk_figures(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def wrk_figures(text: str) -> dict[str, float]:
+    """Return requests/s, the p99 in milliseconds, and the failed requests of what wrk prints."""
     rate = re.search(r"Requests/sec:\s+([\d.]+)", text)
     p99 = re.search(r"99%\s+([\d.]+)(us|ms|s)", text)
     assert rate is not None and p99 is not None, text
