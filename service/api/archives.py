@@ -55,7 +55,8 @@ def unpack(archive: Path, folder: Path, most_bytes: int) -> Path:
                     shutil.copyfileobj(content, target)
     except FileExistsError:
         raise ImportFailure("the archive has two files of one name") from None
-    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError, IndexError) as error:
+        # Python's own module fails with an IndexError for a file without a name.
         raise ImportFailure(f"the archive cannot be unpacked: {' '.join(str(error).split())}") from None
     return place_in(folder, programs[0])
 

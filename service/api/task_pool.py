@@ -149,11 +149,13 @@ class TaskPool:
         """Reserve a worker, for which only so many may wait."""
         if not self._places.acquire(blocking=False):
             raise _later("busy", BUSY)
+        began_s = time.perf_counter()
         try:
             worker = self._free.get(timeout=self._limit_s)
         except queue.Empty:
             self._places.release()
             raise _later("busy", BUSY) from None
+        self._waited(time.perf_counter() - began_s)
         if worker.tasks_begun >= TASKS_PER_PROCESS:
             worker.dismiss()
         return worker

@@ -88,7 +88,12 @@ def numbered_results(parsed: Any, mlir: SimpleNamespace) -> dict[tuple[str, int]
 
 def _load(source: str | bytes | Path) -> tuple[bytes, str]:
     if isinstance(source, str) and ("\n" in source or "{" in source):
-        return source.encode(), "the given text"
+        try:
+            return source.encode(), "the given text"
+        except UnicodeEncodeError as error:
+            raise ImportFailure(
+                f"the given text is no Unicode at character {error.start}: {error.reason}"
+            ) from None
     if isinstance(source, bytes):
         return _unpacked(source, "the given bytes"), "the given bytes"
     path = Path(source)
@@ -102,6 +107,8 @@ def _load(source: str | bytes | Path) -> tuple[bytes, str]:
         raise ImportFailure(f"there is no file {str(path)!r}") from None
     except OSError as error:
         raise ImportFailure(f"cannot read {str(path)!r}: {error.strerror or error}") from None
+    except ValueError as error:  # a zero byte, or a text that is no Unicode
+        raise ImportFailure(f"{str(path)[:80]!r} is no path of a file, and no module: {error}") from None
     return _unpacked(content, f"file {str(path)!r}"), f"file {str(path)!r}"
 
 

@@ -29,7 +29,8 @@ def read_archive(path: Path, name: str, dims: Mapping[str, int] | None = None) -
     try:
         with zipfile.ZipFile(path) as archive:
             return _Archive(archive, name).listing(dims)
-    except (zipfile.BadZipFile, EOFError, RuntimeError, zlib.error) as error:
+    except (zipfile.BadZipFile, EOFError, RuntimeError, zlib.error, IndexError) as error:
+        # Python's own module fails with an IndexError for a file without a name.
         raise ImportFailure(f"file {str(path)!r} is not a .pt2 archive, or it is damaged: {error}") from None
     except OSError as error:
         raise ImportFailure(f"cannot read {str(path)!r}: {error.strerror or error}") from None
@@ -75,9 +76,10 @@ class _Archive:
         """Read what a configuration says of stored tensors, by their names in the program."""
         if member not in self.members:
             return {}
-        found: Mapping[str, Mapping[str, Any]] = parse_json(
-            self._bytes(member), f"{self.name}: {member}"
-        ).get("config", {})
+        document = parse_json(self._bytes(member), f"{self.name}: {member}")
+        found = document.get("config", {}) if isinstance(document, Mapping) else None
+        if not isinstance(found, Mapping) or not all(isinstance(entry, Mapping) for entry in found.values()):
+            raise ImportFailure(f"{self.name}: {member} is no object with a 'config' of tensors")
         return found
 
     def _tensor(self, key: str, entry: Mapping[str, Any], folder: str) -> np.ndarray:

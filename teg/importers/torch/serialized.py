@@ -40,7 +40,7 @@ NUMBERS = {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}
 
 
 def read_serialized(
-    document: Mapping[str, Any],
+    document: Any,
     name: str,
     data: Mapping[str, np.ndarray] | None = None,
     dims: Mapping[str, int] | None = None,
@@ -53,7 +53,12 @@ def read_serialized(
     Raises:
         ImportFailure: it is of another form or version, has dynamic shapes or inner graphs.
     """
-    version = document.get("schema_version", {}).get("major", 0)
+    stated = document.get("schema_version", {}) if isinstance(document, Mapping) else None
+    version = stated.get("major", 0) if isinstance(stated, Mapping) else None
+    if not isinstance(version, int):
+        raise ImportFailure(
+            f"{name}: not an exported program as torch serializes it: it states no schema version"
+        )
     if not OLDEST_SCHEMA <= version <= NEWEST_SCHEMA:
         raise ImportFailure(
             f"{name} has schema version {version}; read are {OLDEST_SCHEMA} to {NEWEST_SCHEMA}: "

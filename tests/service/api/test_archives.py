@@ -147,3 +147,13 @@ def test_a_plain_name_has_its_place(tmp_path: Path) -> None:
     for name in ("", ".", "c:w.bin", "a\\w.bin", "a\nb", "x" * 501):
         with pytest.raises(ImportFailure, match="is no name of a file"):
             place_in(tmp_path, name)
+
+
+def test_a_file_without_a_name_is_a_damaged_archive(tmp_path: Path) -> None:
+    path = tmp_path / "nameless.zip"
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr(zipfile.ZipInfo("x"), "")
+        file.infolist()[0].filename = ""
+    (tmp_path / "target").mkdir()
+    with pytest.raises(ImportFailure, match="cannot be unpacked"):
+        unpack(path, tmp_path / "target", 1000)

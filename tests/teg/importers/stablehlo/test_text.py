@@ -233,3 +233,9 @@ def test_tensors_without_elements_are_legal() -> None:
     total, joined = run_text(text, np.zeros((0, 3), np.float32))
     np.testing.assert_array_equal(total, [7, 7, 7])
     assert joined.shape == (0, 3)
+
+
+@pytest.mark.parametrize("text", ["module @\ud800 {\n}", "a\0b", "\ud800"])
+def test_a_text_that_is_no_unicode_is_refused(text: str) -> None:
+    with pytest.raises(ImportFailure, match=r"is no Unicode at character 8|is no path of a file"):
+        from_stablehlo(text)

@@ -84,10 +84,10 @@ def doubled(weight_shape: tuple[int, ...] = (2, 3)) -> dict[str, Any]:
     }
 
 
-def archive(path: Path, weights: dict[str, Any], data: bytes) -> Path:
-    """Write a `.pt2` file of `doubled`."""
+def archive(path: Path, weights: dict[str, Any], data: bytes, program: str | None = None) -> Path:
+    """Write a `.pt2` file of `doubled`, or of another program's description."""
     with zipfile.ZipFile(path, "w") as file:
-        file.writestr("m/models/model.json", json.dumps(doubled()))
+        file.writestr("m/models/model.json", json.dumps(doubled()) if program is None else program)
         file.writestr("m/byteorder", "little")
         file.writestr("m/data/weights/model_weights_config.json", json.dumps({"config": {"scale": weights}}))
         file.writestr("m/data/weights/weight_0", data)
@@ -203,3 +203,21 @@ def test_damaged_files_are_refused_in_one_line(tmp_path: Path) -> None:
         assert "\n" not in str(failure.value)
     with pytest.raises(ImportFailure, match="there is no file"):
         from_torch(tmp_path / "missing.pt2")
+
+
+@pytest.mark.parametrize(
+    "program", ["0", "[1]", "null", '{"schema_version": 8}', '{"schema_version": {"major": "8"}}']
+)
+def test_a_program_that_is_no_object_with_a_version_is_refused(tmp_path: Path, program: str) -> None:
+    entry = {"path_name": "weight_0", "use_pickle": False, "tensor_meta": meta((2, 3))}
+    with pytest.raises(ImportFailure, match="it states no schema version"):
+        from_torch(archive(tmp_path / "bad.pt2", entry, b"\0" * 24, program))
+
+
+def test_a_file_without_a_name_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "bad.pt2"
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr(zipfile.ZipInfo("x"), "")
+        file.infolist()[0].filename = ""
+    with pytest.raises(ImportFailure):
+        from_torch(path)
