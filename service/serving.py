@@ -10,6 +10,7 @@ import signal
 import socket
 import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from types import TracebackType
@@ -77,6 +78,7 @@ class ServiceServer:
         processes: int = 1,
         worker_options: Sequence[str] = (),
     ) -> None:
+        settings = replace(settings, processes=processes)
         try:
             self._store = Store(settings.database_url)
         except StoreError as error:

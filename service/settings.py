@@ -102,11 +102,12 @@ class Rates:
 
 @dataclass(frozen=True)
 class ServiceSettings:
-    """The settings of a server. `allowed_hosts` are names it answers to beyond its own address."""
+    """The settings of a server, in so many `processes`; it answers to `allowed_hosts` beyond its own address."""
 
     database_url: str
     host: str = "127.0.0.1"
     port: int = 8000
+    processes: int = 1
     api_key: str | None = None
     allowed_hosts: tuple[str, ...] = ()
     limits: Limits = Limits()

@@ -75,7 +75,8 @@ def create_app(settings: ServiceSettings) -> FastAPI:
         raise
     answers = KeptAnswers(Revisions(store.run_watch.revisions), store.changes.now)
     feed = EventFeed(store, settings.connections.streams_per_key)
-    context = Context(store, store, settings, TaskPool(), feed, answers, SpaceLeft(store, settings.limits))
+    pool = TaskPool(pools=settings.processes)
+    context = Context(store, store, settings, pool, feed, answers, SpaceLeft(store, settings.limits))
     metrics = Metrics(context)
     context.pool.observe(
         metrics.waiting.observe, lambda task, seconds: metrics.tasks.labels(task).observe(seconds)

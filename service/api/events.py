@@ -27,7 +27,7 @@ PORTION = 2**14  # bytes, or one longer event
 RETRY_MS = 2000
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 LARGEST = 2**31 - 1
-KINDS = ("status", "progress", "frontier", "rules", "refused", "executing", "verified")
+KINDS = ("status", "progress", "frontier", "rules", "refused", "working", "executing", "verified")
 EVENT = {
     "type": "object",
     "title": "Event",

@@ -10,6 +10,7 @@ from typing import Any
 
 from fastapi import Depends, Request
 from fastapi.routing import APIRoute
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -18,6 +19,7 @@ from tapestry.service.api.problems import Problem, respond
 from tapestry.service.settings import Limits
 
 FORM = "multipart/form-data"
+AT_ONCE_BYTES = 1024  # more may stand for many MiB, and others are not to wait for them
 GZIP = 16 + zlib.MAX_WBITS  # of `zlib`: with gzip's header and checksum
 
 
@@ -65,8 +67,10 @@ class BodyLimit:
                 raise HTTPException(413, _too_large(limit), headers={"Connection": "close"})
             if unpacking is None or message["type"] != "http.request":
                 return message
-            is_last = not message.get("more_body", False)
-            return {**message, "body": unpacking.unpack(message.get("body", b""), is_last)}
+            packed, is_last = message.get("body", b""), not message.get("more_body", False)
+            if len(packed) <= AT_ONCE_BYTES:
+                return {**message, "body": unpacking.unpack(packed, is_last)}
+            return {**message, "body": await run_in_threadpool(unpacking.unpack, packed, is_last)}
 
         await self._app(scope if unpacking is None else _unpacked(scope), counted, send)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Mapping
@@ -43,6 +44,7 @@ from tapestry.service.api.openapi_parts import (
 from tapestry.service.api.pages import cursor_of, read_cursor
 from tapestry.service.api.precisions import graph_in_precision
 from tapestry.service.api.priorities import check_priority
+from tapestry.service.api.task_pool import TooSlow
 from tapestry.service.leads import with_leads
 from tapestry.service.lifecycle import Status, is_ended
 from tapestry.service.presentation import (
@@ -60,6 +62,7 @@ from tapestry.teg.faults import Fault
 
 router = APIRouter(prefix="/v1/runs", tags=["runs"])
 
+CHECK_S = 5.0  # for what a run asks of its program
 MESH = {
     "name": "pair",
     "device": {"name": "h100-sxm"},
@@ -288,7 +291,18 @@ def checked_request(body: RunBody, parts: Context) -> RunRequest:
         (count or 1) > 1 for count in (options.micro_batches, options.stages, options.data_parallel)
     )
     if not faults and is_particular and parts.store.runs.equal_run(request, versions()) is None:
-        faults += parts.pool.do(
+        faults += _program_faults(request, parts)
+    if faults:
+        raise InvalidRequest(faults)
+    return request
+
+
+def _program_faults(request: RunRequest, parts: Context) -> tuple[Fault, ...]:
+    """Find what a run asks of a program that it cannot do; none where that takes long: the run fails for them then."""
+    options = request.options
+    with contextlib.suppress(TooSlow):
+        return parts.pool.do_within(
+            CHECK_S,
             tasks.faults_of_program,
             request.graph_id,
             dict(options.pins),
@@ -298,9 +312,7 @@ def checked_request(body: RunBody, parts: Context) -> RunRequest:
             dict(request.mesh),
             parts.store.address,
         )
-    if faults:
-        raise InvalidRequest(faults)
-    return request
+    return ()
 
 
 def _unknown_graph(graph_id: str, parts: Context) -> list[Fault]:

@@ -44,7 +44,10 @@ log = logging.getLogger("tapestry.pool")
 
 
 class TaskPool:
-    """A pool of worker processes that run tasks; `do` may be called from any thread, and waits."""
+    """A pool of worker processes that run tasks; `do` may be called from any thread, and waits.
+
+    By default a task has its share of half of this machine's memory, which it shares with other `pools` of the service.
+    """
 
     def __init__(
         self,
@@ -52,9 +55,10 @@ class TaskPool:
         limit_s: float = LIMIT_S,
         places: int = LONGEST_QUEUE,
         limits: ChildLimits | None = None,
+        pools: int = 1,
     ) -> None:
         self._limit_s = limit_s
-        self._limits = limits or ChildLimits(share_of_memory(MEMORY_SHARE, workers), PROCESSOR_S)
+        self._limits = limits or ChildLimits(share_of_memory(MEMORY_SHARE, workers * pools), PROCESSOR_S)
         self._is_closed = False
         self._waited: Callable[[float], None] = lambda _: None
         self._took: Callable[[str, float], None] = lambda _, __: None

@@ -171,6 +171,11 @@ class Jobs:
             append_status(connection, job.subject, now)
         self._observers.entered(job, phase)
 
+    def working(self, job: Job, now: datetime, lease_s: float, doing: Mapping[str, Any]) -> None:
+        """Write an event that a `phase` before the search goes on, for so many `seconds` and `steps` by now."""
+        with self._fenced(job, lease_s) as connection:
+            append_event(connection, job.subject, "working", dict(doing), now)
+
     def executing(self, job: Job, now: datetime, lease_s: float, doing: Mapping[str, Any]) -> None:
         """Write an event that a plan is executed: its `number`, their `count`, and for about how many `seconds`."""
         with self._fenced(job, lease_s) as connection:

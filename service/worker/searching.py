@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from datetime import UTC, datetime
@@ -46,6 +47,7 @@ log = logging.getLogger("tapestry.worker")
 LARGEST_SHOWN = 64
 ROUNDING = 1e-9  # a value and a bound computed from it may differ by so much
 BEFORE_SEARCH = ("", "compiling", "seeding")
+WORKING_S = 2.0  # between reports of a phase before the search
 
 
 class PublishedFrontier:
@@ -124,7 +126,8 @@ class SearchJob:
         self._store, self._held, self._pool, self._on_phase = store, held, pool, on_phase
         self._job, self._mine = held.job, store.of(held.job.tenant)
         self._checkpoint_s = checkpoint_s
-        self._phase = ""
+        self._phase, self._steps = "", 0
+        self._phase_began_s = self._reported_s = time.monotonic()
         self._task = self._read(islands)
         self._deadline = run_deadline(self._mine, self._job.subject, self._task)
         self._timer = CheckTimer(
@@ -276,9 +279,24 @@ class SearchJob:
         Once the search has begun, the next checkpoint is written first.
         """
         self._held.check()
-        if self._held.is_draining and self._phase in BEFORE_SEARCH:
-            raise Drained
+        if self._phase in BEFORE_SEARCH:
+            if self._held.is_draining:
+                raise Drained
+            self._report_work()
         return self._held.is_cancelled
+
+    def _report_work(self) -> None:
+        """Count a step of the work before the search, and report it every few seconds."""
+        self._steps += 1
+        now_s = time.monotonic()
+        if now_s - self._reported_s >= WORKING_S:
+            self._reported_s = now_s
+            doing = {
+                "phase": self._phase,
+                "seconds": round(now_s - self._phase_began_s, 1),
+                "steps": self._steps,
+            }
+            self._store.jobs.working(self._job, datetime.now(UTC), self._held.lease_s, doing)
 
     def _progress(self, progress: Progress) -> None:
         self._held.check()
@@ -291,7 +309,8 @@ class SearchJob:
     def _enter(self, phase: str) -> None:
         if phase != self._phase:
             self._store.jobs.phase(self._job, datetime.now(UTC), self._held.lease_s, phase)
-            self._phase = phase
+            self._phase, self._steps = phase, 0
+            self._phase_began_s = self._reported_s = time.monotonic()
             self._on_phase(phase)
 
     def _checkpoint(self, snapshot: Snapshot) -> None:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import atexit
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import httpx
 import pytest
 
-from tapestry.service.api.task_pool import TaskPool
 from tapestry.service.graphs import summarize
 from tapestry.service.serving import ServiceServer
 from tapestry.service.settings import ServiceSettings
@@ -64,21 +60,6 @@ class Service:
 Serve = Callable[..., Service]
 
 
-class SharedPool(TaskPool):
-    """A task pool of all services of the tests, which outlives each: its processes take seconds to load the program."""
-
-    def close(self) -> None:
-        """Go on; the pool ends with the process of the tests."""
-
-
-@cache
-def shared_pool() -> SharedPool:
-    """Return the task pool of all services of this process."""
-    opened = SharedPool()
-    atexit.register(TaskPool.close, opened)
-    return opened
-
-
 def file_of(folder: Path) -> str:
     """Return the URL of the database of services in a folder, which is made by the first."""
     path = folder / "api.db"
@@ -91,7 +72,6 @@ def serving(place: Path | str, **settings: Any) -> Iterator[Service]:
     url = place if isinstance(place, str) else file_of(place)
     chosen = ServiceSettings(url, **{"port": 0, **settings})
     with (
-        patch("tapestry.service.api.app.TaskPool", shared_pool),
         ServiceServer(chosen, worker=False, islands=None, log_level="error") as server,
         server.in_background(),
     ):

@@ -95,6 +95,8 @@ export class RunState {
       this.rules = data;
     } else if (kind === "refused") {
       this.refused = data;
+    } else if (kind === "working") {
+      this.doing = `${data.phase} for ${Math.round(data.seconds)} s, ${data.steps.toLocaleString("en")} steps`;
     } else if (kind === "executing") {
       const { number, count, seconds } = data;
       this.doing = `executing plan ${number} of ${count}, about ${Math.max(1, Math.round(seconds))} s`;
