@@ -41,7 +41,7 @@ NAMING = ("post /v1/runs", "post /v1/batches")  # operations that name a program
 
 
 @dataclass(frozen=True)
-class Probe:
+class TenantProbe:
     """An operation with the ids of another tenant, or with unknown ones of the same form."""
 
     name: str
@@ -62,7 +62,7 @@ def program(width: int = 64) -> Graph:
     return b.build()
 
 
-def probes(document: Mapping[str, Any]) -> Iterator[Probe]:
+def probes(document: Mapping[str, Any]) -> Iterator[TenantProbe]:
     """Yield every operation that takes an id of a tenant's."""
     for path, operations in document["paths"].items():
         names = tuple(part[1:-1] for part in path.split("/") if part.startswith("{"))
@@ -71,16 +71,16 @@ def probes(document: Mapping[str, Any]) -> Iterator[Probe]:
             is_named = any(part.endswith("_id") or part == "name" for part in names)
             if method in operations and (is_named or name in NAMING):
                 if name == "put /v1/tensors/{name}":
-                    yield Probe(
+                    yield TenantProbe(
                         f"{name}?copy_of", method, "/v1/tensors/copied", (), None, {"copy_of": "TENSOR"}
                     )
                 else:
-                    yield Probe(
+                    yield TenantProbe(
                         name, method, path, names, body_of(operations[method]), query_of(operations[method])
                     )
-    yield Probe("get /v1/runs?graph_id", "get", "/v1/runs", (), None, {"graph_id": "GRAPH"})
+    yield TenantProbe("get /v1/runs?graph_id", "get", "/v1/runs", (), None, {"graph_id": "GRAPH"})
     start = {"graph_id": "MINE", "mesh": "dgx-h100", "start_from": "RUN"}
-    yield Probe("post /v1/runs start_from", "post", "/v1/runs", (), start)
+    yield TenantProbe("post /v1/runs start_from", "post", "/v1/runs", (), start)
 
 
 def body_of(operation: Mapping[str, Any]) -> Any:
@@ -108,7 +108,7 @@ def fill(value: Any, ids: Mapping[str, str]) -> Any:
     return [fill(member, ids) for member in value] if isinstance(value, list) else value
 
 
-def request(http: httpx.Client, probe: Probe, ids: Mapping[str, str]) -> tuple[httpx.Response, float]:
+def request(http: httpx.Client, probe: TenantProbe, ids: Mapping[str, str]) -> tuple[httpx.Response, float]:
     """Send a probe; return the answer and its time in seconds."""
     path = probe.path
     for name in probe.names:
@@ -130,8 +130,8 @@ def plain(answer: httpx.Response, ids: Mapping[str, str]) -> tuple[int, str, dic
 
 
 @dataclass
-class Row:
-    """What came of the probes of one operation: statuses, differing answers, and times in seconds."""
+class ProbedOperation:
+    """The answers to the probes of one operation: statuses, differing answers, and times in seconds."""
 
     name: str
     statuses: set[int] = field(default_factory=set)
@@ -176,9 +176,11 @@ def other_tenant(http: httpx.Client, store: Store, tenant: str, graph: Graph) ->
     return _ids(graph_id, run_id, plan_id, execution, batch_id, tensor)
 
 
-def probe_all(http: httpx.Client, found: Sequence[Probe], ids: Mapping[str, str], count: int) -> list[Row]:
+def probe_all(
+    http: httpx.Client, found: Sequence[TenantProbe], ids: Mapping[str, str], count: int
+) -> list[ProbedOperation]:
     """Send about `count` probes with foreign ids, over all operations, each beside one with unknown ids."""
-    rows = [Row(probe.name) for probe in found]
+    rows = [ProbedOperation(probe.name) for probe in found]
     order = np.random.default_rng(0)
     for number in range(-2, -(-count // len(found))):  # the first ones warm up
         for row, probe in zip(rows, found, strict=True):
@@ -226,7 +228,7 @@ def main() -> None:
     report(rows, arguments.json)
 
 
-def report(rows: Sequence[Row], path: Path | None) -> None:
+def report(rows: Sequence[ProbedOperation], path: Path | None) -> None:
     """Print a line for each operation, and whether any differs after Bonferroni's correction."""
     documents = []
     for row in rows:

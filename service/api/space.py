@@ -24,7 +24,7 @@ LOOKED_S = 5.0  # for so long the space of a tenant, or of a server's database, 
 
 
 class SpaceLeft:
-    """Whether there is space for anything more, looked at every few seconds."""
+    """A check that there is space for anything more, made every few seconds."""
 
     def __init__(self, store: Store, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
         self._store, self._limits, self._clock = store, limits, clock

@@ -47,7 +47,7 @@ QUOTAS = tuple(field.name for field in fields(QuotaLimits))
 
 @dataclass(frozen=True)
 class QuotaUse:
-    """How much of each quota a tenant uses."""
+    """The part of each quota that a tenant uses."""
 
     jobs: int
     stored_bytes: int
@@ -61,9 +61,9 @@ class QuotaUse:
 class QuotaExceeded(StoreError):
     """Error raised where a request would exceed a quota; `retry_after_s` is None where time alone does not help."""
 
-    def __init__(self, quota: str, limit: float, used: float, retry_after_s: int | None, cure: str) -> None:
+    def __init__(self, quota: str, limit: float, used: float, retry_after_s: int | None, hint: str) -> None:
         super().__init__(
-            f"the quota {quota!r} of this tenant is {limit:,.15g}, of which {used:,.15g} are used; {cure}"
+            f"the quota {quota!r} of this tenant is {limit:,.15g}, of which {used:,.15g} are used; {hint}"
         )
         self.quota, self.limit, self.used, self.retry_after_s = quota, limit, used, retry_after_s
 
@@ -95,8 +95,8 @@ class Quotas:
             limit = limits_of(connection, self._database.tenant).stored_bytes
             used = 0 if limit is None else _stored_bytes(connection)
         if limit is not None and used >= limit:
-            cure = "delete runs, programs or tensors, or let the operator raise it"
-            raise QuotaExceeded("stored_bytes", limit, used, None, cure)
+            hint = "delete runs, programs or tensors, or let the operator raise it"
+            raise QuotaExceeded("stored_bytes", limit, used, None, hint)
 
 
 def limits_of(connection: Connection, tenant: str) -> QuotaLimits:
@@ -115,16 +115,16 @@ def require_job(connection: Connection, kind: str, expected_s: float, now: datet
     """
     limits = limits_of(connection, tenant_of(connection))
     if limits.jobs is not None and (jobs := _jobs(connection)) >= limits.jobs:
-        cure = "wait until some have ended, or cancel some"
-        raise QuotaExceeded("jobs", limits.jobs, jobs, SOON_S, cure)
+        hint = "wait until some have ended, or cancel some"
+        raise QuotaExceeded("jobs", limits.jobs, jobs, SOON_S, hint)
     if limits.search_seconds is not None and kind == "run":
         used, first_ended = _searched(connection, now)
         if used + expected_s > limits.search_seconds:
-            cure = f"this run is expected to take {expected_s:,.15g}; let it be shorter, or wait: a day has 24 hours"
+            hint = f"this run is expected to take {expected_s:,.15g}; let it be shorter, or wait: a day has 24 hours"
             later = (
                 None if first_ended is None else max(1, math.ceil((first_ended + DAY - now).total_seconds()))
             )
-            raise QuotaExceeded("search_seconds", limits.search_seconds, used, later or SOON_S, cure)
+            raise QuotaExceeded("search_seconds", limits.search_seconds, used, later or SOON_S, hint)
 
 
 def _jobs(connection: Connection) -> int:

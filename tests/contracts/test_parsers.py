@@ -163,7 +163,7 @@ def test_any_input_is_read_or_refused(parser: Parser) -> None:
 
 
 class Attempts:
-    """What happened to the inputs of one parser: how often each, with an example, and the slowest."""
+    """A count of what happened to the inputs of one parser: how often each, with an example, and the slowest."""
 
     def __init__(self, parser: Parser) -> None:
         self.parser = parser

@@ -133,6 +133,7 @@ WRONG: tuple[tuple[str, Any, str, Any], ...] = (  # field, value, pointer, allow
     ],
     *[("worth", value, "/worth", None) for value in (5, "time_s=1usd/s", [], None)],
     ("worth", {"time_s": 5}, "/worth/time_s", None),
+    *[("priority", value, "/priority", None) for value in (*NO_WHOLE, -11, 11, 10**400)],
     *[
         ("worth", {"time_s": value}, "/worth/time_s", None)
         for value in ("", "120", "0usd/s", "-1usd/s", "nanusd/s", "1usd/B", TOO_LONG)

@@ -84,7 +84,7 @@ def test_figures_of_all_tenants_are_for_the_operator(anywhere: Service) -> None:
     assert anywhere.http.get("/metrics", headers=key_of(anywhere, "default")).status_code == 200
 
 
-def test_a_proxy_with_the_secret_tells_who_the_user_is(tmp_path: Path) -> None:
+def test_a_proxy_with_the_secret_names_its_user(tmp_path: Path) -> None:
     with serving(tmp_path, proxy=ProxyIdentity(SECRET)) as service:
         run_id = service.store.of("ada").runs.save_finished(finished_run(two_layers()))
         known = {"X-Tapestry-Proxy-Secret": SECRET, "X-Tapestry-User": "Ada"}
