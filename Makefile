@@ -15,7 +15,7 @@ PARALLEL = -n $(JOBS) --dist worksteal
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo serve test test-reach browser test-fast lint format compiled bench migration lock docs clean
+.PHONY: help venv demo serve test test-reach browser soak test-fast lint format compiled bench migration lock docs clean
 
 help:  ## say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,8 +36,13 @@ test: $(TESTED) browser  ## everything: style, types, dependencies, all tests
 test-reach: $(TESTED) compiled  ## all cases that compare with foreign libraries; `make test` takes one of each kind
 	$(BIN)/python -m pytest $(PARALLEL) -m "reach or rotating"
 
-browser:  ## Chromium for the tests of the dashboard, if it is missing and this is Debian, as root
+browser:  ## Chromium and libfaketime for tests, if they are missing and this is Debian, as root
 	@.ci/browser
+
+MINUTES ?= 3
+SEED ?= 0
+soak: compiled browser  ## kill, stop and disturb a service on both databases for MINUTES (3), and check that nothing is lost
+	$(BIN)/python -m tests.soak --minutes $(MINUTES) --seed $(SEED)
 
 test-fast: compiled  ## the quick part: style and the tests not marked slow
 	$(BIN)/ruff check .

@@ -110,7 +110,12 @@ class Jobs:
         return found
 
     def renew(self, job: Job, lease_s: float) -> bool:
-        """Renew the lease of a job; return whether its cancellation was requested."""
+        """Renew the lease of a job; return whether its cancellation was requested.
+
+        Whoever is busy so looks at the leases of others, too, and takes a dead one's job once it has ended its own.
+        """
+        with self._database.reading() as connection:
+            self._still(connection, KINDS)
         with self._fenced(job, lease_s) as connection:
             lease = _is(job.kind, job.subject)
             return bool(connection.scalar(select(LeaseRow.cancel_requested).where(lease)))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.project.source import ROOT
 
-ABOUT_THE_WHOLE = {"contracts", "docs", "end_to_end", "project", "vectors"}
+ABOUT_THE_WHOLE = {"contracts", "docs", "end_to_end", "project", "soak", "vectors"}
 TESTS = [
     path.relative_to(ROOT / "tests")
     for path in sorted((ROOT / "tests").rglob("test_*.py"))

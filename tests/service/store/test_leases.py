@@ -87,6 +87,20 @@ def test_writing_renews_the_lease(store: Store, clock: ManualClock, job: Job, wr
     assert claimed_after(store, clock, "bob", later(26), 1.0) is not None
 
 
+def test_a_busy_worker_sees_others_stand_still(store: Store, clock: ManualClock, graph_id: str) -> None:
+    """Check that a worker takes a dead one's run as soon as it has ended its own, before those that never ran."""
+    lost, own, waiting = (store.runs.submit(request_for(graph_id), later(k)).id for k in range(3))
+    assert store.jobs.claim("ada", later(3), LEASE_S) is not None
+    busy = store.jobs.claim("bob", later(3), LEASE_S)
+    assert busy is not None and busy.subject == own
+    for _ in range(int(LEASE_S) + 1):
+        store.jobs.renew(busy, LEASE_S)
+        clock.seconds += 1.0
+    store.jobs.end_run(busy, later(20), "finished", stopped="budget")
+    claimed = [store.jobs.claim("bob", later(20), LEASE_S) for _ in range(2)]
+    assert [job.subject for job in claimed if job] == [lost, waiting]
+
+
 @pytest.mark.parametrize("skew_s", [-3600.0, 3600.0])
 def test_a_clock_that_is_wrong_takes_nothing_and_holds_nothing(
     store: Store, clock: ManualClock, graph_id: str, skew_s: float
