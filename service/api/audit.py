@@ -6,6 +6,9 @@
 from __future__ import annotations
 
 import logging
+import math
+import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -20,11 +23,13 @@ from tapestry.service.api.context import Parts
 from tapestry.service.api.keys import READING, address_of, has_credentials, is_pure
 from tapestry.service.api.models import Answer
 from tapestry.service.api.openapi_parts import PageLimit, problems
+from tapestry.service.api.rates import MOST_BUCKETS, TokenBucket
 from tapestry.service.api.users import actor_of, is_operator, noted_user, user_of
 from tapestry.service.store import AuditLine, Store, StoreError
 from tapestry.service.store.audit import Outcome
 
 REFUSED = (401, 403, 429)
+REFUSALS_PER_S = 1.0
 REQUEST_ID = "tapestry.request_id"
 OPEN, NOBODY = "open", "nobody"
 
@@ -76,10 +81,14 @@ def get_audit(
 
 
 class AuditLog:
-    """Middleware that appends a line for every request that changes something or is refused, before it is answered."""
+    """Middleware that appends a line for every request that changes something or is refused, before it is answered.
 
-    def __init__(self, app: ASGIApp, store: Store) -> None:
-        self._app, self._store = app, store
+    Of what is refused to one sender ten lines may come at once, and one more each second: a flood fills no disk.
+    """
+
+    def __init__(self, app: ASGIApp, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
+        self._app, self._store, self._clock = app, store, clock
+        self._refused: dict[tuple[str, str], TokenBucket] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"].startswith("/static/"):
@@ -88,14 +97,26 @@ class AuditLog:
 
         async def noted(message: Message) -> None:
             if message["type"] == "http.response.start" and _matters(scope, message["status"]):
-                line = _line(scope, message)
-                try:
-                    await run_in_threadpool(self._store.audit.append, line)
-                except StoreError as error:
-                    log.error("not in the audit log: %s by %s (%s)", line.action, line.actor, error)
+                await self._append(_line(scope, message))
             await send(message)
 
         await self._app(scope, receive, noted)
+
+    async def _append(self, line: AuditLine) -> None:
+        if line.outcome == "refused" and self._is_flood(line):
+            log.warning("not in the audit log: %s by %s (one of many)", line.action, line.actor)
+            return
+        try:
+            await run_in_threadpool(self._store.audit.append, line)
+        except StoreError as error:
+            log.error("not in the audit log: %s by %s (%s)", line.action, line.actor, error)
+
+    def _is_flood(self, line: AuditLine) -> bool:
+        if len(self._refused) >= MOST_BUCKETS:
+            self._refused.clear()
+        now_s, sender = self._clock(), (line.address, line.actor)
+        bucket = self._refused.setdefault(sender, TokenBucket("refusals", REFUSALS_PER_S, math.inf, now_s))
+        return bucket.take(now_s) > 0
 
 
 def _matters(scope: Scope, status: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -212,6 +213,16 @@ def test_a_wrong_key_is_logged_only_where_one_was_shown(service: Service) -> Non
     assert [(line.action, line.actor, line.tenant, line.outcome) for line in lines] == [
         ("GET /v1/runs", "nobody", None, "refused")
     ]
+
+
+def test_a_flood_of_refusals_leaves_few_lines(service: Service) -> None:
+    with serving(service.store.address.url, api_key="the key of the operator") as locked:
+        key, _ = locked.store.keys.add("r", "read", datetime.now(UTC))
+        headers, began = {"Authorization": f"Bearer {key}"}, time.monotonic()
+        for _ in range(30):
+            complaint(locked.http.delete("/v1/runs/0", headers=headers), 403, "insufficient_scope")
+        refused = [line for line in locked.store.audit.page(100) if line.status == 403]
+        assert 10 <= len(refused) <= 11 + time.monotonic() - began
 
 
 def test_the_database_refuses_changes_of_the_audit_log(store_url: str) -> None:

@@ -18,6 +18,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, MetaData, Table, create_engine, delete, inspect, select, text
+from sqlalchemy.exc import DBAPIError
 
 from tapestry.optimizer import RunOptions
 from tapestry.service.store import Store
@@ -194,6 +195,26 @@ def test_options_and_attempts_of_the_fourth_step_are_moved(empty_url: str) -> No
     assert requested.to_json() == {**RunOptions().to_json(), **moved}
     job = store.jobs.claim("ada", NOON, 1.0)
     assert job is not None and (job.subject, job.attempt, job.attempts_without_progress) == ("run1", 4, 3)
+    store.close()
+
+
+def test_the_audit_log_of_a_migrated_database_is_append_only(empty_url: str) -> None:
+    engine = migrated(empty_url)
+    columns = "(at, actor, address, action, subject, outcome, request_id)"
+    with engine.begin() as connection:
+        connection.execute(
+            text(f"INSERT INTO audit {columns} VALUES ('2026-01-02', 'a', '', '', '', 'done', '')")
+        )
+    with pytest.raises(DBAPIError, match="never changed"), engine.begin() as connection:
+        connection.execute(text("UPDATE audit SET actor = 'b'"))
+    engine.dispose()
+
+
+def test_what_was_stored_before_there_were_tenants_is_of_the_default_one(empty_url: str) -> None:
+    make_first_release(empty_url)
+    store = Store(empty_url)
+    assert {run.id for run in store.runs.page()} == {run["id"] for run in ROWS["runs"]}
+    assert store.of("ada").runs.page() == () == store.of("ada").graphs.page()
     store.close()
 
 
