@@ -12,7 +12,7 @@ import httpx
 import pytest
 from sqlalchemy import text
 
-from benchmarks.tenant_probes import Probe, plain, probes, request, unknown_like
+from benchmarks.tenant_probes import TenantProbe, plain, probes, request, unknown_like
 from tapestry.service.api.rates import TokenBucket
 from tapestry.service.settings import ProxyIdentity, Rates, SettingsError, service_settings
 from tapestry.service.store import AuditLine, Store, StoreError
@@ -48,7 +48,7 @@ def test_whatever_is_requested_with_ids_of_others_is_answered_as_with_unknown_on
     headers = key_of(anywhere, "bob")
     ids = ids_of(world, mine)
     with httpx.Client(base_url=anywhere.address, headers=headers, timeout=30, verify=False) as http:
-        found: list[Probe] = list(probes(http.get("/openapi.json").json()))
+        found: list[TenantProbe] = list(probes(http.get("/openapi.json").json()))
         assert len(found) >= 35
         for probe in found:
             unknown = unknown_like(ids) | {"name": "bob-w", "TENSOR": "bob-w"}
