@@ -28,7 +28,7 @@ from typing import Any
 import httpx
 from sqlalchemy import insert, select
 
-from benchmarks.reading_load import WRK, percentiles, probed, slow_clients, streams, wrk
+from benchmarks.reading_load import WRK, cpu_s, percentiles, probed, slow_clients, streams, wrk
 from benchmarks.service_latency import MESSAGE, MODEL, submit, wait_until
 from benchmarks.setting import ROOT, find_models, write
 from tapestry.service.store.database import open_database
@@ -81,8 +81,8 @@ def working(url: str) -> Iterator[None]:
 
 
 @contextmanager
-def peer(run: bytes, frontier: bytes, folder: Path) -> Iterator[str]:
-    """Run the bare application; yield its address."""
+def peer(run: bytes, frontier: bytes, folder: Path) -> Iterator[tuple[str, int]]:
+    """Run the bare application; yield its address and the id of its process."""
     files = (folder / "run.json", folder / "frontier.json")
     for file, content in zip(files, (run, frontier), strict=True):
         file.write_bytes(content)
@@ -93,22 +93,29 @@ def peer(run: bytes, frontier: bytes, folder: Path) -> Iterator[str]:
     process = subprocess.Popen(command, cwd=ROOT)
     try:
         _wait(f"http://127.0.0.1:{port}")
-        yield f"http://127.0.0.1:{port}"
+        yield f"http://127.0.0.1:{port}", process.pid
     finally:
         process.terminate()
         process.wait()
 
 
-def readers(address: str, other: str, paths: Sequence[str], seconds: float, folder: Path) -> dict[str, Any]:
-    """Measure one round: the service with probes of its health, and the peer."""
+def readers(
+    address: str, pid: int, other: str, other_pid: int, paths: Sequence[str], seconds: float, folder: Path
+) -> dict[str, Any]:
+    """Measure one round: the service with probes of its health, and the peer; `cpu_us` is that of one request."""
+    began_s = cpu_s(pid)
     with probed(address, "/healthz") as took:
         ours = wrk(address, paths, CLIENTS, seconds, folder)
+    ours["cpu_us"] = 1e6 * (cpu_s(pid) - began_s) / ours["requests"]
+    began_s = cpu_s(other_pid)
     with probed(other, "/healthz") as also_took:
         theirs = wrk(other, paths, CLIENTS, seconds, folder)
+    theirs["cpu_us"] = 1e6 * (cpu_s(other_pid) - began_s) / theirs["requests"]
     return {
         "service": ours,
         "peer": theirs,
         "ratio": ours["requests_per_s"] / theirs["requests_per_s"],
+        "cpu_ratio": theirs["cpu_us"] / ours["cpu_us"],
         "health": percentiles(took),
         "peer_health": percentiles(also_took),
         "load": round(os.getloadavg()[0], 2),
@@ -167,7 +174,7 @@ def measure(seconds: float, rounds: int, processes: int) -> dict[str, Any]:
                 if WRK is None:
                     print("wrk is not installed (https://github.com/wg/wrk): readers are not measured")
                 else:
-                    document["readers"] = _rounds(client, first, seconds, rounds, folder)
+                    document["readers"] = _rounds(client, pid, first, seconds, rounds, folder)
                 document["streams"] = streams(address, going_on, STREAMS, pid) if processes == 1 else None
                 document["slow_clients"] = slow_clients(address, SLOW)
                 client.post(f"/v1/runs/{going_on}/cancel").raise_for_status()
@@ -176,16 +183,19 @@ def measure(seconds: float, rounds: int, processes: int) -> dict[str, Any]:
     return document
 
 
-def _rounds(client: httpx.Client, run_id: str, seconds: float, rounds: int, folder: Path) -> dict[str, Any]:
+def _rounds(
+    client: httpx.Client, pid: int, run_id: str, seconds: float, rounds: int, folder: Path
+) -> dict[str, Any]:
     address = str(client.base_url).rstrip("/")
     paths = (f"/v1/runs/{run_id}", f"/v1/runs/{run_id}/frontier")
     run, frontier = (client.get(path).raise_for_status().content for path in paths)
-    with peer(run, frontier, folder) as other:
-        found = [readers(address, other, paths, seconds, folder) for _ in range(rounds)]
+    with peer(run, frontier, folder) as (other, other_pid):
+        found = [readers(address, pid, other, other_pid, paths, seconds, folder) for _ in range(rounds)]
     return {
         "bytes": [len(run), len(frontier)],
         "rounds": found,
         "ratio": median(each["ratio"] for each in found),
+        "cpu_ratio": median(each["cpu_ratio"] for each in found),
         "requests_per_s": median(each["service"]["requests_per_s"] for each in found),
         "health_p99_ms": median(each["health"]["p99_ms"] for each in found),
         "peer_health_p99_ms": median(each["peer_health"]["p99_ms"] for each in found),
@@ -211,6 +221,9 @@ def show(document: dict[str, Any]) -> None:
         found = document["readers"]
         print(f"readers: {found['requests_per_s']:.0f} requests/s (at least {LEAST_RATE:.0f})")
         print(f"  {found['ratio']:.2f} of a bare endpoint with the same bytes (at least {LEAST_RATIO})")
+        print(
+            f"  {found['cpu_ratio']:.2f} of it by processor time per request, which other processes do not change"
+        )
         health, other = found["health_p99_ms"], found["peer_health_p99_ms"]
         print(
             f"  /healthz meanwhile: p99 {health:.1f} ms (below {LIMIT_HEALTH_MS:.0f} ms); peer: {other:.1f} ms"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import shutil
 import socket
@@ -50,9 +51,12 @@ def wrk_figures(text: str) -> dict[str, float]:
     rate = re.search(r"Requests/sec:\s+([\d.]+)", text)
     p99 = re.search(r"99%\s+([\d.]+)(us|ms|s)", text)
     assert rate is not None and p99 is not None, text
+    requests = re.search(r"(\d+) requests in", text)
+    assert requests is not None, text
     failed = re.search(r"Non-2xx or 3xx responses: (\d+)", text)
     unit_ms = {"us": 1e-3, "ms": 1.0, "s": 1e3}[p99[2]]
     return {
+        "requests": int(requests[1]),
         "requests_per_s": float(rate[1]),
         "p99_ms": float(p99[1]) * unit_ms,
         "failed": 0 if failed is None else int(failed[1]),
@@ -91,6 +95,13 @@ def memory_bytes(pid: int) -> int:
     """Return the memory of a process, of which shared pages count in proportion (PSS)."""
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     return 1024 * int(next(line.split()[1] for line in lines if line.startswith("Pss:")))
+
+
+def cpu_s(pid: int) -> float:
+    """Return the seconds of processor time that a process and its children have taken."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    fields = [Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split() for each in (pid, *children)]
+    return sum(int(found[11]) + int(found[12]) for found in fields) / os.sysconf("SC_CLK_TCK")
 
 
 def streams(address: str, run_id: str, count: int, pid: int) -> dict[str, Any]:

@@ -31,7 +31,12 @@ Requests/sec:   5631.59
 
 @pytest.mark.parametrize(("p99", "ms"), [("15.31ms", 15.31), ("1.50s", 1500.0), ("250.00us", 0.25)])
 def test_the_output_of_wrk_is_read(p99: str, ms: float) -> None:
-    assert wrk_figures(PRINTED.format(p99=p99)) == {"requests_per_s": 5631.59, "p99_ms": ms, "failed": 17}
+    assert wrk_figures(PRINTED.format(p99=p99)) == {
+        "requests": 28171,
+        "requests_per_s": 5631.59,
+        "p99_ms": ms,
+        "failed": 17,
+    }
 
 
 def test_the_peer_answers_with_the_same_bytes() -> None:
