@@ -14,7 +14,7 @@ from typing import cast
 from sqlalchemy.exc import SQLAlchemyError
 
 from tapestry.service.diagnosis.findings import Finding, broken, doubtful, fine
-from tapestry.service.settings import SettingsError, database_url, service_settings
+from tapestry.service.settings import API_KEY, SettingsError, database_url, service_settings
 from tapestry.service.store import Store, StoreError
 from tapestry.service.store.database import connect, database_url_of, reason, shown
 from tapestry.service.store.migrations import HEAD
@@ -43,6 +43,11 @@ def check_settings(environment: Mapping[str, str]) -> Finding:
         found = service_settings(environment)
     except SettingsError as error:
         return broken("settings", str(error), "set the variable, or unset it for the default")
+    try:
+        found.require_key(False)
+    except SettingsError as error:
+        hint = f"set {API_KEY}, or make a key with a name: tapestry keys add NAME; one of them is enough"
+        return doubtful("settings", str(error), hint)
     who = "this machine alone" if found.is_loopback else "others, with a key"
     return fine("settings", f"a server listens on {found.host}:{found.port}, for {who}")
 

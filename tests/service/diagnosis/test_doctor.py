@@ -77,12 +77,11 @@ def test_this_installation_is_in_order(tapestry: Run, home: Path) -> None:
 def test_a_failed_check_shows_in_the_exit_code_and_has_a_remedy(
     tapestry: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TAPESTRY_HOST", "0.0.0.0")
-    monkeypatch.delenv("TAPESTRY_API_KEY", raising=False)
+    monkeypatch.setenv("TAPESTRY_API_KEY", "short")
     answer = tapestry("doctor", "--only", "settings")
     assert answer.code == 1
     first, second = answer.out.splitlines()
-    assert first.startswith("fail  settings: listening on 0.0.0.0 lets others in")
+    assert first.startswith("fail  settings: TAPESTRY_API_KEY is too short")
     assert second.strip()
 
 
@@ -158,6 +157,8 @@ def test_traces_that_cannot_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_settings_and_the_port(tmp_path: Path) -> None:
     assert check_settings({"TAPESTRY_API_KEY": "short"}).verdict == "fail"
+    others = check_settings({"TAPESTRY_HOST": "0.0.0.0"})
+    assert others.verdict == "warn" and "tapestry keys add" in others.hint
     secret = {"TAPESTRY_HOST": "0.0.0.0", "TAPESTRY_API_KEY": "x" * 20}
     assert check_settings(secret).message.endswith("for others, with a key")
     with socket.socket() as other:
