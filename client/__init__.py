@@ -10,6 +10,7 @@ if not __name__.startswith("tapestry."):
 
 from tapestry.client.clients import AsyncClient, Client
 from tapestry.client.errors import (
+    ImportCancelledError,
     NoPlanError,
     ProblemError,
     RunFailedError,
@@ -25,6 +26,7 @@ from tapestry.client.records import (
     FinishedSearch,
     Frontier,
     GraphRecord,
+    ImportRecord,
     LeadRecord,
     ObjectiveRecord,
     PlanDetail,
@@ -46,6 +48,8 @@ __all__ = [
     "FinishedSearch",
     "Frontier",
     "GraphRecord",
+    "ImportCancelledError",
+    "ImportRecord",
     "LeadRecord",
     "NoPlanError",
     "ObjectiveRecord",

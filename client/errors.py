@@ -54,6 +54,14 @@ class RunFailedError(ServiceError):
         super().__init__(f"run {run_id} has failed: {reason}")
 
 
+class ImportCancelledError(ServiceError):
+    """Error raised where the import of a program was cancelled before it was read."""
+
+    def __init__(self, import_id: str) -> None:
+        self.import_id = import_id
+        super().__init__(f"import {import_id} was cancelled; send the program again")
+
+
 class WaitTimeoutError(ServiceError, TimeoutError):
     """Error raised where a run has not ended within the time that its client waits; the run goes on."""
 

@@ -14,8 +14,8 @@ from contextlib import suppress
 from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, Unpack, overload
 
-from tapestry.client.calls import Call, Follow, Reply, Steps, answered
-from tapestry.client.errors import ProblemError, RunFailedError
+from tapestry.client.calls import Call, Follow, Pause, Reply, Steps, answered
+from tapestry.client.errors import ImportCancelledError, ProblemError, RunFailedError
 from tapestry.client.programs import (
     DataLike,
     MeshLike,
@@ -30,6 +30,7 @@ from tapestry.client.records import (
     FinishedSearch,
     Frontier,
     GraphRecord,
+    ImportRecord,
     PlanDetail,
     RunDetail,
     RunRecord,
@@ -41,6 +42,8 @@ from tapestry.teg.faults import joined, refuse
 
 P = ParamSpec("P")
 T = TypeVar("T")
+ACCEPTED, UNPROCESSABLE = 202, 422
+FIRST_LOOK_S, LONGEST_LOOK_S = 0.2, 2.0  # between two looks at an import
 SERVICE_OPTIONS = ("start_from", "verify", "execution_seconds")
 
 
@@ -53,6 +56,7 @@ class HasId(Protocol):
 
 Reference = str | HasId
 OnEvent = Callable[[EventRecord], object]
+OnImport = Callable[[ImportRecord], object]
 
 
 class RunKeywords(OptionKeywords, total=False):
@@ -118,8 +122,12 @@ class Operations:
         name: str | None = None,
         dims: Mapping[str, int] | None = None,
         data: DataLike = (),
+        on_import: OnImport | None = None,
     ) -> Steps[GraphRecord]:
         """Send a program; equal programs are one graph of the service.
+
+        A large program is read by a worker of the service: then `on_import` is called with each state of its import
+        that differs from the one before, and the graph is returned when the import has ended.
 
         `program` is the path of a file (ONNX; by suffix StableHLO, PyTorch or a TEG document), its content as bytes or
         as a text of several lines, or a TEG document as a mapping. `dims` are sizes of dynamic dimensions. `data` is
@@ -128,6 +136,7 @@ class Operations:
         Raises:
             ArgumentError: there is no such file, or external data of a program that has none.
             ProblemError: it is no program; `faults` say where.
+            ImportCancelledError: somebody has cancelled its import.
         """
         call = program_call(program, name, dims, data)
         if (known := known_call(call)) is not None:
@@ -135,7 +144,43 @@ class Operations:
                 answer = yield from self._answered(known)
                 return GraphRecord.from_json(json.loads(answer.content))
         answer = yield from self._answered(call)
+        if answer.status == ACCEPTED:
+            return (yield from self._imported(ImportRecord.from_json(json.loads(answer.content)), on_import))
         return GraphRecord.from_json(json.loads(answer.content))
+
+    def _imported(self, found: ImportRecord, on_import: OnImport | None) -> Steps[GraphRecord]:
+        """Wait until an import has ended, and return its graph."""
+        pause_s, shown = FIRST_LOOK_S, None
+        while True:
+            if on_import is not None and found != shown:
+                on_import(found)
+            shown = found
+            if found.has_ended:
+                break
+            yield Pause(pause_s)
+            pause_s = min(pause_s * 1.5, LONGEST_LOOK_S)
+            found = yield from Operations.find_import.steps(self, found.id)
+        if found.status == "failed":
+            problem = found.problem or {}
+            raise ProblemError(int(problem.get("status", UNPROCESSABLE)), problem)
+        if found.status == "cancelled":
+            raise ImportCancelledError(found.id)
+        return (yield from Operations.graph.steps(self, str(found.graph_id)))
+
+    @operation
+    def find_import(self, import_id: str) -> Steps[ImportRecord]:
+        """Return the import of a large program by its id."""
+        return ImportRecord.from_json((yield from self._got(f"/v1/imports/{import_id}")))
+
+    @operation
+    def cancel_import(self, import_id: str) -> Steps[ImportRecord]:
+        """Ask for the end of an import, and return it.
+
+        Raises:
+            ProblemError: it has ended (`already_ended`), or there is none (`unknown_id`).
+        """
+        answer = yield from self._answered(Call("POST", f"/v1/imports/{import_id}/cancel"))
+        return ImportRecord.from_json(json.loads(answer.content))
 
     @operation
     def graph(self, graph: Reference) -> Steps[GraphRecord]:
@@ -328,6 +373,7 @@ class Operations:
         fresh: bool = False,
         priority: int = 0,
         on_event: OnEvent | None = None,
+        on_import: OnImport | None = None,
         timeout_seconds: float | None = None,
         **options: Unpack[RunKeywords],
     ) -> Steps[FinishedSearch]:
@@ -335,7 +381,9 @@ class Operations:
 
         These are `upload`, `submit`, `wait` and `frontier`, with their arguments and errors.
         """
-        graph = yield from Operations.upload.steps(self, program, name=name, dims=dims, data=data)
+        graph = yield from Operations.upload.steps(
+            self, program, name=name, dims=dims, data=data, on_import=on_import
+        )
         submitted = yield from Operations.submit.steps(
             self, graph, mesh, fresh=fresh, priority=priority, **options
         )

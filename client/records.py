@@ -77,6 +77,24 @@ class GraphRecord(Record):
 
 
 @dataclass(frozen=True)
+class ImportRecord(Record):
+    """A program that was uploaded and is read by a worker; `position` is its place in the queue while it waits."""
+
+    id: str
+    status: str
+    name: str
+    size_bytes: int
+    position: int | None
+    graph_id: str | None
+    problem: Mapping[str, Any] | None
+
+    @property
+    def has_ended(self) -> bool:
+        """True if it will not change any more."""
+        return self.status in ENDED
+
+
+@dataclass(frozen=True)
 class SubmittedRun(Record):
     """The answer to a request for a run; `reused`: the run was there before, and has answered an equal request."""
 

@@ -5,6 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+TITLES = {
+    400: "The request is malformed",
+    401: "A key is needed",
+    403: "Not from here",
+    404: "Not found",
+    405: "Not this method",
+    409: "It cannot happen now",
+    413: "Too large",
+    415: "Another content type is expected",
+    421: "Another host",
+    422: "The request cannot be carried out",
+    429: "Too much at once",
+    500: "A fault of this program",
+    503: "Not now",
+    507: "No space left",
+}
+
 
 def problem(
     code: str,

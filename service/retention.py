@@ -20,11 +20,12 @@ class Retention:
 
 @dataclass
 class Collected:
-    """The ids of batches, runs and graphs that were deleted, or would be, their bytes, and the bytes that are left."""
+    """The ids of batches, runs, graphs and imports that were deleted, or would be, and bytes: of these, and left."""
 
     batches: list[str] = field(default_factory=list)
     runs: list[str] = field(default_factory=list)
     graphs: list[str] = field(default_factory=list)
+    imports: list[str] = field(default_factory=list)
     size_bytes: int = 0
     left_bytes: int = 0
 
@@ -34,6 +35,7 @@ class Collected:
             "batches": self.batches,
             "runs": self.runs,
             "graphs": self.graphs,
+            "imports": self.imports,
             "size_bytes": self.size_bytes,
             "left_bytes": self.left_bytes,
         }
@@ -42,7 +44,8 @@ class Collected:
 def collect(store: Store, kept: Retention, now: datetime, *, dry: bool = False) -> Collected:
     """Delete what is not to be kept of any tenant, or if `dry` only find it; what is in use in the meantime stays.
 
-    A batch goes as a whole, with its runs. Graphs go by age only, once nothing needs them; the size is that of runs.
+    A batch goes as a whole, with its runs. Graphs go by age only, once nothing needs them, and so do imports that have
+    ended; the size is that of runs.
     """
     found, views = Collected(), store.of_all()
     sizes = {run: size for view in views for run, size in view.deletions.run_sizes().items()}
@@ -65,6 +68,7 @@ def collect(store: Store, kept: Retention, now: datetime, *, dry: bool = False) 
     if until is not None:
         for view in views:
             _collect_graphs(view, until, found, dry=dry)
+            _collect_imports(view, until, found, dry=dry)
     found.left_bytes = left
     return found
 
@@ -95,3 +99,14 @@ def _collect_graphs(store: TenantStore, until: datetime, found: Collected, *, dr
             found.size_bytes += each.size_bytes
         if dry or not unused:
             return
+
+
+def _collect_imports(store: TenantStore, until: datetime, found: Collected, *, dry: bool) -> None:
+    """Delete imports that ended long ago; their content went when they ended."""
+    for import_id in store.imports.ended_before(until):
+        if not dry:
+            try:
+                store.imports.delete(import_id)
+            except UnknownId:
+                continue
+        found.imports.append(import_id)

@@ -21,6 +21,7 @@ HALF_LIFE_S = 3600.0  # after which a second of searching counts half
 LEAST_S = 1.0  # that a job counts for, so that every claim moves its tenant back
 EVALUATIONS_PER_S = 5000.0
 EXECUTION_S = 5.0
+IMPORT_S = 30.0
 FEW = 5  # recent runs, below which an estimate is a guess
 LEAST_LEFT_S = 1.0
 

@@ -39,13 +39,16 @@ class SettingsError(ValueError):
 class Limits:
     """The limits of one request. Sizes in bytes, times in seconds.
 
-    Nothing is taken where the disk of a database file has less than `free_bytes` left, or the database of a server
-    takes more than `stored_bytes` (None: without end).
+    A program of more than `import_bytes`, or that is not read within `import_seconds`, is read by a worker. Nothing is
+    taken where the disk of a database file has less than `free_bytes` left, or the database of a server takes more than
+    `stored_bytes` (None: without end).
     """
 
     body_bytes: int = 8 * 2**20
     document_bytes: int = 64 * 2**20
     upload_bytes: int = 512 * 2**20
+    import_bytes: int = 8 * 2**20
+    import_seconds: float = 5.0
     tensor_bytes: int = 256 * 2**20
     graph_blocks: int = 100_000
     explicit_nodes: int = 500_000

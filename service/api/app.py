@@ -19,6 +19,7 @@ from tapestry.service.api import (
     executions,
     graphs,
     health,
+    imports,
     layouts,
     learned,
     plans,
@@ -98,6 +99,7 @@ def create_app(settings: ServiceSettings) -> FastAPI:
         health.router,  # first, so that a probe finds it without trying hundreds of others
         *(
             graphs.router,
+            imports.router,
             rewrites.router,
             precisions.router,
             runs.router,

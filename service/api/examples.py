@@ -15,6 +15,7 @@ RUN_ID = "0f4bb7a2c1d9"
 PLAN = "9a1c03d2e4f5"
 PLAN_ID = f"{RUN_ID}-{PLAN}"
 EXECUTION_ID = "71d0c94ae5b2"
+IMPORT_ID = "3c9e0b71d5a8"
 BEGAN, ENDED = "2026-11-21T12:00:00+00:00", "2026-11-21T12:00:03+00:00"
 CURSOR = "WyIyMDI2LTExLTIxVDEyOjAwOjAwKzAwOjAwIiwgIjBmNGJiN2EyYzFkOSJd"
 
@@ -50,6 +51,25 @@ _GRAPH = {
         "history": f"/v1/graphs/{GRAPH_ID}/history",
         "runs": f"/v1/runs?graph_id={GRAPH_ID}",
         "page": f"/graphs/{GRAPH_ID}",
+    },
+}
+_IMPORT = {
+    "id": IMPORT_ID,
+    "status": "succeeded",
+    "name": "two_layers",
+    "size_bytes": 73400320,
+    "attempt": 1,
+    "position": None,
+    "graph_id": GRAPH_ID,
+    "problem": None,
+    "cancel_requested": False,
+    "created_at": BEGAN,
+    "started_at": BEGAN,
+    "ended_at": ENDED,
+    "links": {
+        "self": f"/v1/imports/{IMPORT_ID}",
+        "cancel": f"/v1/imports/{IMPORT_ID}/cancel",
+        "graph": f"/v1/graphs/{GRAPH_ID}",
     },
 }
 _RUN_LINKS = {
@@ -310,6 +330,8 @@ EXAMPLES: dict[str, Any] = {
             }
         ],
     },
+    "ImportAnswer": _IMPORT,
+    "ImportsAnswer": {"items": [_IMPORT], "next": None},
     "SubmittedRunAnswer": {"id": RUN_ID, "status": "queued", "reused": False, "links": _RUN_LINKS},
     "RunAnswer": _RUN,
     "RunDetailAnswer": {

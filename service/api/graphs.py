@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from datetime import UTC
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,13 +15,14 @@ from starlette.concurrency import run_in_threadpool
 
 from tapestry.costmodel.known_objectives import resource_objectives
 from tapestry.costmodel.resources import Resource
-from tapestry.service.api import tasks
 from tapestry.service.api.answers import answer, packed, revalidated
-from tapestry.service.api.archives import ZIP, place_in
 from tapestry.service.api.context import Context, Parts
+from tapestry.service.api.import_jobs import ProgramUpload, read_upload
+from tapestry.service.api.imports import accepted
 from tapestry.service.api.limits import FORM, body_of
-from tapestry.service.api.models import GraphAnswer, GraphsAnswer
+from tapestry.service.api.models import GraphAnswer, GraphsAnswer, ImportAnswer
 from tapestry.service.api.openapi_parts import (
+    FOLLOWED,
     KEPT,
     LOCATION,
     Answers,
@@ -33,12 +34,15 @@ from tapestry.service.api.openapi_parts import (
     problems,
 )
 from tapestry.service.api.pages import cursor_of, read_cursor
+from tapestry.service.api.preferences import Prefer, Preferences, preferences_of
 from tapestry.service.api.problems import Problem, invalid
 from tapestry.service.api.uploads import private_file, private_folder, receive, receive_body
+from tapestry.service.archives import ZIP, place_in
 from tapestry.service.graphs import priced_resources
+from tapestry.service.importing import LONGEST_NAME, SaveResult
 from tapestry.service.presentation import objective_document
 from tapestry.service.provenance import versions
-from tapestry.service.store import StoredGraph, UnknownId
+from tapestry.service.store import ImportRequest, StoredGraph, UnknownId
 from tapestry.teg.content_hash import content_hash
 from tapestry.teg.faults import Fault
 from tapestry.teg.importers import ImportFailure
@@ -47,10 +51,12 @@ from tapestry.teg.importers.files import PYTORCH, STABLEHLO
 router = APIRouter(prefix="/v1/graphs", tags=["graphs"])
 
 LARGEST_SIZE = 2**31
+DOCUMENT, FILE = "save_document", "save_file"  # in the hashes of uploads
 EXAMPLE = json.loads((files("tapestry.service.api") / "example.teg.json").read_text())
 SAVED: Answers = {
     200: {"model": GraphAnswer, "description": "It was known already", "headers": LOCATION},
     201: {"headers": LOCATION},
+    202: {"model": ImportAnswer, "description": "A worker reads it: it is large", "headers": FOLLOWED},
 }
 
 
@@ -73,12 +79,14 @@ SAVED: Answers = {
         }
     },
 )
-async def post_graph(request: Request, parts: Parts) -> Response:
-    """Upload a program as a TEG document. The same content is the same graph, so it may be sent again freely."""
-    with private_file() as path:
+async def post_graph(request: Request, parts: Parts, prefer: Prefer = None) -> Response:
+    """Upload a program as a TEG document. The same content is the same graph, so it may be sent again freely.
+
+    A large one is read by a worker (202): its import is at `Location`.
+    """
+    with private_file() as path, private_folder() as folder:
         await receive_body(request, path)
-        saved = await run_in_threadpool(_saved_document, parts, path)
-    return await run_in_threadpool(_answer, parts, saved)
+        return await run_in_threadpool(_read_document, parts, path, folder, preferences_of(prefer))
 
 
 @router.post(
@@ -102,23 +110,27 @@ def import_graph(
         list[UploadFile] | None,
         File(description="external data of an ONNX file, under the names by which it refers to them"),
     ] = None,
+    prefer: Prefer = None,
 ) -> Response:
     """Upload a program as a file: ONNX, or by its suffix StableHLO (.mlir, .mlir.gz, .mlirbc) or PyTorch (.pt2).
 
-    External data of an ONNX file is sent along, in parts or in one archive; nothing else is read.
+    External data of an ONNX file is sent along, in parts or in one archive; nothing else is read. A large program is
+    read by a worker (202): its import is at `Location`.
     """
     ending, sizes, called = how = _how(file.filename, name, dims, data)
+    names = [part.filename or "" for part in data or ()]
     hashes = [content_hash(file.file, ending), *(content_hash(part.file) for part in data or ())]
-    key = upload_key(parts, hashes, tasks.save_file.__name__, *how, [part.filename for part in data or ()])
+    key = upload_key(parts, hashes, FILE, *how, names)
     if (known := parts.store.graphs.uploaded(key)) is not None:
-        return _answer(parts, tasks.SaveResult(known))
+        return _answer(parts, SaveResult(known))
+    limits = parts.settings.limits
+    wanted = ImportRequest(
+        False, called, ending, sizes, tuple(names), limits.upload_bytes, limits.graph_blocks, versions()
+    )
     with private_file(ending) as path, private_folder() as folder:
         receive(file, path)
-        for part in data or ():
-            _receive_data(part, folder)
-        beside = (str(folder), parts.settings.limits.upload_bytes) if data or ending == ZIP else ()
-        saved = _saved(parts, key, path, tasks.save_file, sizes, called, *beside)
-    return _answer(parts, saved)
+        places = {name: _receive_data(part, folder) for name, part in zip(names, data or (), strict=True)}
+        return _read(parts, ProgramUpload(key, wanted, path, folder, places), preferences_of(prefer))
 
 
 @router.get("/import", response_model=GraphAnswer, responses=KEPT | problems(404, 422))
@@ -142,7 +154,7 @@ def find_import(
     It is known by its hash, if it was read by the same versions of the libraries and with the same `dims` and name.
     """
     how = _how(filename, name, dims, data)
-    known = parts.store.graphs.uploaded(upload_key(parts, sha256, tasks.save_file.__name__, *how, data or []))
+    known = parts.store.graphs.uploaded(upload_key(parts, sha256, FILE, *how, data or []))
     if known is None:
         raise UnknownId("no such file was uploaded; send it (POST /v1/graphs/import)")
     return revalidated(request, graph_document(parts.store.graphs.get(known)))
@@ -182,15 +194,20 @@ def get_document(graph_id: GraphId, request: Request, parts: Parts) -> Response:
     return packed(request, parts.store.graphs.document(graph_id), f"{graph_id}.teg.json")
 
 
-def _saved_document(parts: Context, path: Path) -> tasks.SaveResult:
+def _read_document(parts: Context, path: Path, folder: Path, preferences: Preferences) -> Response:
     """Read the document in a file and store it; one that was read before is not read again."""
-    size = parts.settings.limits.document_bytes
+    limits = parts.settings.limits
     with path.open("rb") as file:
-        key = upload_key(parts, [content_hash(file)], tasks.save_document.__name__, size)
-    known = parts.store.graphs.uploaded(key)
-    return (
-        tasks.SaveResult(known) if known is not None else _saved(parts, key, path, tasks.save_document, size)
-    )
+        key = upload_key(parts, [content_hash(file)], DOCUMENT, limits.document_bytes)
+    if (known := parts.store.graphs.uploaded(key)) is not None:
+        return _answer(parts, SaveResult(known))
+    wanted = ImportRequest(True, "", "", {}, (), limits.document_bytes, limits.graph_blocks, versions())
+    return _read(parts, ProgramUpload(key, wanted, path, folder), preferences)
+
+
+def _read(parts: Context, upload: ProgramUpload, preferences: Preferences) -> Response:
+    found = read_upload(parts, upload, preferences)
+    return accepted(parts, found, preferences) if isinstance(found, str) else _answer(parts, found)
 
 
 def upload_key(parts: Context, hashes: Sequence[str], *how: Any) -> str:
@@ -199,20 +216,6 @@ def upload_key(parts: Context, hashes: Sequence[str], *how: Any) -> str:
     return hashlib.sha256(
         json.dumps([*how, blocks, versions(), *hashes], sort_keys=True).encode()
     ).hexdigest()
-
-
-def _saved(
-    parts: Context, key: str, path: Path, task: Callable[..., tasks.SaveResult], *more: Any
-) -> tasks.SaveResult:
-    """Read the program of a file in the task pool and store it; note under which key it was uploaded.
-
-    `more` are the arguments of the task beside file, store and limit.
-    """
-    blocks = parts.settings.limits.graph_blocks
-    saved = parts.pool.do(task, str(path), parts.store.address, blocks, *more)
-    if not saved.faults:
-        parts.store.graphs.save_upload(key, saved.id, datetime.now(UTC))
-    return saved
 
 
 def graph_document(graph: StoredGraph) -> dict[str, Any]:
@@ -247,10 +250,9 @@ def _brief(document: dict[str, Any]) -> dict[str, Any]:
     return {**document, "summary": kept or None}
 
 
-def _answer(parts: Context, saved: tasks.SaveResult) -> Response:
-    if saved.faults:
-        status, code = (413, "too_large") if saved.is_too_large else (422, "invalid_graph")
-        raise Problem(status, code, f"this is no program: {saved.faults[0].detail}", saved.faults)
+def _answer(parts: Context, saved: SaveResult) -> Response:
+    if (refusal := saved.refusal) is not None:
+        raise Problem(*refusal)
     document = graph_document(parts.store.graphs.get(saved.id))
     headers = {"Location": document["links"]["self"]}
     return answer(document, 201 if saved.is_new else 200, headers)
@@ -283,8 +285,8 @@ def _dims(texts: Sequence[str]) -> dict[str, int]:
     return sizes
 
 
-def _receive_data(part: UploadFile, folder: Path) -> None:
-    """Write external data to its place in a private folder."""
+def _receive_data(part: UploadFile, folder: Path) -> Path:
+    """Write external data to its place in a private folder, and return that."""
     try:
         place = place_in(folder, part.filename or "")
         if place.exists():
@@ -292,6 +294,7 @@ def _receive_data(part: UploadFile, folder: Path) -> None:
     except ImportFailure as error:
         raise invalid((Fault("/data", str(error)),)) from None
     receive(part, place)
+    return place
 
 
 def _ending(filename: str | None) -> str:
@@ -305,8 +308,8 @@ def _name(given: str | None, filename: str | None) -> str:
     if given is None:
         file = Path((filename or "").replace("\\", "/"))
         stem = file.name[: -len(ending)] if (ending := _ending(filename)) else file.stem
-        return "".join(c for c in stem if c.isprintable())[: tasks.LONGEST_NAME] or "model"
-    if not 0 < len(given) <= tasks.LONGEST_NAME or not given.isprintable():
-        fault = Fault("/name", f"expected 1 to {tasks.LONGEST_NAME} printable characters")
+        return "".join(c for c in stem if c.isprintable())[:LONGEST_NAME] or "model"
+    if not 0 < len(given) <= LONGEST_NAME or not given.isprintable():
+        fault = Fault("/name", f"expected 1 to {LONGEST_NAME} printable characters")
         raise Problem(422, "invalid", fault.detail, (fault,))
     return given

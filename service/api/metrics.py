@@ -37,7 +37,7 @@ from tapestry.service.store.tallies import (
     TallyKey,
 )
 
-KINDS = ("run", "execution")
+KINDS = ("run", "execution", "import")
 ANSWERS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 TASKS = (0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0)
 EXAMPLE = """# HELP tapestry_queued_jobs Jobs that nobody does yet
@@ -160,7 +160,7 @@ def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
 
 
 def _jobs(counts: Mapping[str, Any]) -> Iterator[Metric]:
-    for kind in ("runs", "executions"):
+    for kind in ("runs", "executions", "imports"):
         family = GaugeMetricFamily(f"tapestry_{kind}", f"{kind.capitalize()} by status", labels=["status"])
         for status in STATUSES:
             family.add_metric([status], counts[kind].get(status, 0))

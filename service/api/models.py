@@ -73,6 +73,37 @@ class GraphsAnswer(Answer):
     next: str | None = Field(description="the cursor of the next page")
 
 
+class ImportAnswer(Answer):
+    """A program that was uploaded and is read by a worker."""
+
+    id: str
+    status: Status
+    name: str = Field(description="the program's name; empty for a TEG document, which has its own")
+    size_bytes: int = Field(description="of what was uploaded")
+    attempt: int
+    position: int | None = Field(
+        description="1 for the import that is read next, as things are; null once it is read"
+    )
+    graph_id: str | None = Field(
+        description="the program, once the import has succeeded, unless it was deleted"
+    )
+    problem: dict[str, Any] | None = Field(
+        description="why it failed: the problem document, with the same `errors`, of an upload that is read at once"
+    )
+    cancel_requested: bool
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    links: dict[str, str]
+
+
+class ImportsAnswer(Answer):
+    """Imports, newest first."""
+
+    items: list[ImportAnswer]
+    next: str | None = Field(description="the cursor of the next page")
+
+
 class RefusalAnswer(Answer):
     """A rule that was disabled: it fails, gives another type, does not end or grows without bound."""
 

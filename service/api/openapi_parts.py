@@ -9,8 +9,8 @@ from fastapi import Path, Query
 from pydantic import AfterValidator, StringConstraints
 
 from tapestry.service.api.pages import CURSOR
-from tapestry.service.api.problems import MEDIA_TYPE, TITLES, Problem
-from tapestry.service.problems import problem
+from tapestry.service.api.problems import MEDIA_TYPE, Problem
+from tapestry.service.problems import TITLES, problem
 
 Answers = dict[int | str, dict[str, Any]]
 
@@ -41,6 +41,16 @@ _FAULTS = {
 _ALWAYS = (400, 401, 403, 421, 429, 500, 503)
 _RETRY = {"Retry-After": {"description": "seconds to wait", "schema": {"type": "integer"}}}
 LOCATION = {"Location": {"description": "where it can be followed", "schema": {"type": "string"}}}
+FOLLOWED = (
+    LOCATION
+    | _RETRY
+    | {
+        "Preference-Applied": {
+            "description": "the preferences that were followed",
+            "schema": {"type": "string"},
+        }
+    }
+)
 ETAG = {"ETag": {"description": "names this content; for If-None-Match", "schema": {"type": "string"}}}
 REPLAYED = {
     "Idempotent-Replayed": {
@@ -124,6 +134,9 @@ ExecutionId = Annotated[
     str,
     Path(description="the id of an execution", examples=["71d0c94ae5b2"]),
     _id("execution", "[0-9a-f]{12}"),
+]
+ImportId = Annotated[
+    str, Path(description="the id of an import", examples=["3c9e0b71d5a8"]), _id("import", "[0-9a-f]{12}")
 ]
 BatchId = Annotated[
     str, Path(description="the id of a batch", examples=["5b1f0c9a7e3d"]), _id("batch", "[0-9a-f]{12}")

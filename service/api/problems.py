@@ -14,7 +14,7 @@ from starlette.routing import BaseRoute, Match
 from tapestry.service.api.answers import encoded
 from tapestry.service.api.shape_faults import shape_faults
 from tapestry.service.api.users import user_of
-from tapestry.service.problems import problem
+from tapestry.service.problems import TITLES, problem
 from tapestry.service.requests import InvalidRequest
 from tapestry.service.store import (
     AlreadyEnded,
@@ -31,22 +31,6 @@ from tapestry.teg.faults import Fault, joined
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 10
 MOST_FAULTS_SHOWN = 5
-TITLES = {
-    400: "The request is malformed",
-    401: "A key is needed",
-    403: "Not from here",
-    404: "Not found",
-    405: "Not this method",
-    409: "It cannot happen now",
-    413: "Too large",
-    415: "Another content type is expected",
-    421: "Another host",
-    422: "The request cannot be carried out",
-    429: "Too much at once",
-    500: "A fault of this program",
-    503: "Not now",
-    507: "No space left",
-}
 CODES = {
     400: "malformed",
     401: "unauthorized",

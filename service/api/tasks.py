@@ -5,15 +5,13 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tapestry.costmodel.known_objectives import known_objectives
-from tapestry.costmodel.resources import ResourceError
 from tapestry.costmodel.strategies import PinError
 from tapestry.costmodel.version import COST_MODEL_VERSION
 from tapestry.hardware.layouts.drawing import svg_of
@@ -25,46 +23,28 @@ from tapestry.optimizer.run.pipelines import stages_fault
 from tapestry.optimizer.run.request_faults import pin_fault
 from tapestry.optimizer.run.search import compile_pinned
 from tapestry.rewrites import Provenance
-from tapestry.service.api.archives import ZIP, unpack
+from tapestry.service import importing
 from tapestry.service.explaining import block_histories_document, explanation_document, moves_of
-from tapestry.service.graphs import summarize
+from tapestry.service.importing import SaveResult
 from tapestry.service.layouts import LayoutFaults, describe, read_layout
 from tapestry.service.layouts import draw as diagram_of
 from tapestry.service.plan_graphs import ExplicitRefusal, explicit_portions, rewritten_portions
 from tapestry.service.plan_programs import ProgramRefusal, plan_program
 from tapestry.service.plan_tables import FORMS, TableRefusal, stored_table
-from tapestry.service.store import Store, StoreAddress, TenantStore, mesh_of
-from tapestry.teg.document import DocumentError
+from tapestry.service.store import ImportRequest, Store, StoreAddress, TenantStore, mesh_of
 from tapestry.teg.drawing import to_dot
 from tapestry.teg.faults import Fault, escape, near_names
-from tapestry.teg.graph import Graph
-from tapestry.teg.importers import ImportFailure, from_json, from_onnx, from_stablehlo, from_torch
-from tapestry.teg.importers.failure import IN_PYTHON, ExternalDataError
-from tapestry.teg.importers.files import PYTORCH, STABLEHLO
-from tapestry.teg.importers.loom.reading import InvalidLoom
+from tapestry.teg.importers import ImportFailure
 from tapestry.teg.sharding.explicit_parts import GraphPart
 from tapestry.teg.sharding.explicit_size import ExplicitSize
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.possible_rounds import rounds_fault
-from tapestry.teg.validate import InvalidGraphError
 
-MOST_FAULTS = 100
-LONGEST_NAME = 200
 MOST_SITES = 5  # near ones, of a pin that names none
 # An artifact of this form and cost model; those of earlier ones are rendered again.
 EXPLANATION = f"explanation 4, model {COST_MODEL_VERSION}"
 DOT_BLOCKS = 2000
 GZIP_LEVEL = 5
-
-
-@dataclass(frozen=True)
-class SaveResult:
-    """The result of storing an uploaded program: its id, or the faults for which it was refused."""
-
-    id: str = ""
-    is_new: bool = False
-    faults: tuple[Fault, ...] = ()
-    is_too_large: bool = False
 
 
 def store_at(address: StoreAddress) -> TenantStore:
@@ -77,110 +57,9 @@ def _opened(url: str) -> Store:
     return Store(url)
 
 
-def save_document(path: str, address: StoreAddress, blocks: int, size: int) -> SaveResult:
-    """Store the program of a TEG document in a private file."""
-    return _save(lambda: _document(Path(path), size), address, blocks, "")
-
-
-def save_file(
-    path: str,
-    address: StoreAddress,
-    blocks: int,
-    dims: Mapping[str, int],
-    name: str,
-    folder: str | None = None,
-    most_bytes: int = 0,
-) -> SaveResult:
-    """Store the program in a private file, whose suffix specifies its format.
-
-    No other file is read, but those in a private `folder`: external data, or what an archive is unpacked to, which may
-    have `most_bytes`.
-    """
-    place = None if folder is None else Path(folder)
-    return _save(lambda: _program(Path(path), dims, name, place, most_bytes), address, blocks, "/file")
-
-
-def _program(file: Path, dims: Mapping[str, int], name: str, folder: Path | None, most_bytes: int) -> Graph:
-    if folder is not None:
-        program = unpack(file, folder, most_bytes) if file.suffix == ZIP else file
-        beside = program.parent if file.suffix == ZIP else folder
-        try:
-            return from_onnx(program.read_bytes(), dims=dims, name=name, external_data=beside)
-        except ImportFailure as error:
-            # The private folder is nobody's business.
-            message = str(error).replace(
-                f"which is no file inside {str(beside)!r}", "which was not sent along"
-            )
-            raise ImportFailure(message) from None
-    if file.suffix == PYTORCH:
-        try:
-            return from_torch(file, dims=dims, name=name)
-        except ImportFailure as error:
-            # The private file is nobody's business.
-            raise ImportFailure(str(error).replace(str(file), name)) from None
-    if file.name.endswith(STABLEHLO):
-        if dims:
-            raise ImportFailure("a StableHLO program has fixed dimensions; 'dims' is for ONNX and PyTorch")
-        return from_stablehlo(file.read_bytes(), name=name)
-    return from_onnx(file.read_bytes(), dims=dims, name=name)
-
-
-def _document(path: Path, size: int) -> Graph:
-    return from_json(path.read_bytes(), max_bytes=size)
-
-
-def _save(read: Callable[[], Graph], address: StoreAddress, most: int, where: str) -> SaveResult:
-    """Store a program. Input from outside may break its reader in any way: each failure is a fault of the input."""
-    try:
-        graph = read()
-        if len(graph.blocks) > most:
-            message = f"the program has {len(graph.blocks):,} blocks; at most {most:,} are accepted here"
-            return SaveResult(faults=(Fault(where, message),), is_too_large=True)
-        if not graph.name.isprintable() or len(graph.name) > LONGEST_NAME:
-            message = f"its name is not printable, or has more than {LONGEST_NAME} characters"
-            return SaveResult(faults=(Fault(where or "/name", message),))
-        known_objectives(graph)  # refuses resources that are named like something else
-        summary = summarize(graph).to_json()
-    except ResourceError as error:
-        return SaveResult(faults=(Fault(where or "/definitions", str(error)),))
-    except (DocumentError, InvalidGraphError, InvalidLoom) as error:
-        found = (Fault(pointer_of(i.path), f"{i.message}; {i.expected}") for i in error.issues[:MOST_FAULTS])
-        return SaveResult(faults=tuple(found))
-    except ExternalDataError as error:
-        message = (
-            f"the data of {error.where} lies in another file, {error.location[:80]!r}; send it along as a part `data` "
-            "of that name (-F data=@FILE), or send a .zip of the program and its data"
-        )
-        return SaveResult(faults=(Fault(where, message),))
-    except ImportFailure as error:
-        # The importer speaks to people at a command line.
-        message = " ".join(str(error).split()).partition(IN_PYTHON)[0].replace("--dim ", "-F dims=")
-        return SaveResult(faults=(Fault(where, message),))
-    except Exception as error:
-        message = f"its reader broke on it ({type(error).__name__}: {str(error)[:200]}); is the file whole?"
-        return SaveResult(faults=(Fault(where, " ".join(message.split())),))
-    saved = store_at(address).graphs.save(graph, datetime.now(UTC), summary)
-    return SaveResult(saved.id, saved.is_new)
-
-
-def pointer_of(path: str) -> str:
-    """Convert a JSON path such as `$.blocks[12].inputs[0]` or `$['a b']` to a JSON pointer (RFC 6901)."""
-    pointer, rest = "", path.removeprefix("$")
-    while rest:
-        if rest.startswith("['"):
-            name, k = "", 2
-            while rest[k] != "'":
-                k += rest[k] == "\\"
-                name += rest[k]
-                k += 1
-            pointer, rest = f"{pointer}/{escape(name)}", rest[k + 2 :]
-        elif rest.startswith("["):
-            number, _, rest = rest[1:].partition("]")
-            pointer = f"{pointer}/{number}"
-        else:
-            end = min((k for k, c in enumerate(rest[1:], 1) if c in ".["), default=len(rest))
-            pointer, rest = f"{pointer}/{escape(rest[1:end])}", rest[end:]
-    return pointer
+def save_upload(program: str, folder: str, request: ImportRequest, address: StoreAddress) -> SaveResult:
+    """Store the program in a private file, with what lies in a private folder beside it."""
+    return importing.save_upload(Path(program), Path(folder), request, store_at(address))
 
 
 def faults_of_program(

@@ -20,12 +20,13 @@ from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, se
 from tapestry.optimizer import Plan
 from tapestry.optimizer.run.plan import Rate
 from tapestry.service.lifecycle import Event, Status, next_status
-from tapestry.service.scheduling import EXECUTION_S
+from tapestry.service.scheduling import EXECUTION_S, IMPORT_S
 from tapestry.service.store.claiming import charge, choose, is_waiting, take_turn
 from tapestry.service.store.codec import stored_options
 from tapestry.service.store.epochs import forget_epochs
 from tapestry.service.store.executions import ended_values, outcome_values
 from tapestry.service.store.frontiers import put_costs, put_plans, report, take_off
+from tapestry.service.store.imports import forget_content
 from tapestry.service.store.learning import put_rates
 from tapestry.service.store.observing import Observers
 from tapestry.service.store.queue import append_event, append_status, oldest, revise, waiting
@@ -35,6 +36,7 @@ from tapestry.service.store.tables import (
     CheckpointRow,
     ExecutionRow,
     HistoryRow,
+    ImportRow,
     LeaseRow,
     PlanRow,
     RuleRow,
@@ -43,7 +45,7 @@ from tapestry.service.store.tables import (
 from tapestry.service.store.tensors import put_tensors, put_values
 from tapestry.service.store.watch import Watch
 
-KINDS: tuple[Kind, ...] = ("run", "execution")
+KINDS: tuple[Kind, ...] = ("run", "execution", "import")
 LONGEST_LOOK_S = 5.0  # between two looks at leases: so much of the time counts at most
 
 
@@ -316,12 +318,36 @@ class Jobs:
             _move(connection, job, event, now, phase="done")
         self._observers.left(job, event)
 
+    def end_import(
+        self,
+        job: Job,
+        now: datetime,
+        event: Event,
+        *,
+        graph_id: str | None = None,
+        problem: Mapping[str, Any] | None = None,
+    ) -> None:
+        """End an import, with its graph or with the reason why there is none; its content is deleted."""
+        with self._fenced(job, 0.0) as connection:
+            outcome = {
+                "graph_id": graph_id,
+                "ended_at": now,
+                "problem": None if problem is None else dict(problem),
+            }
+            connection.execute(update(ImportRow).where(ImportRow.id == job.subject).values(outcome))
+            forget_content(connection, job.subject)
+            charge(connection, job.tenant, IMPORT_S)
+            connection.execute(delete(LeaseRow).where(_is(job.kind, job.subject)))
+            _move(connection, job, event, now)
+        self._observers.left(job, event)
+
     def counts(self) -> dict[str, Any]:
-        """Count the runs and executions by status, and the jobs that wait; `oldest` are the first of these by kind."""
+        """Count the jobs of each kind by status, and those that wait; `oldest` are the first of these by kind."""
         with self._database.reading() as connection:
             return {
                 "runs": _by_status(connection, RunRow),
                 "executions": _by_status(connection, ExecutionRow),
+                "imports": _by_status(connection, ImportRow),
                 "queued": waiting(connection),
                 "oldest": oldest(connection),
             }
@@ -345,7 +371,11 @@ def _is(kind: str, subject: str) -> ColumnElement[bool]:
     return and_(LeaseRow.kind == kind, LeaseRow.subject == subject)
 
 
-def _by_status(connection: Connection, table: type[RunRow] | type[ExecutionRow]) -> dict[str, int]:
+JobRow = type[RunRow] | type[ExecutionRow] | type[ImportRow]
+ROWS: Mapping[Kind, JobRow] = {"run": RunRow, "execution": ExecutionRow, "import": ImportRow}
+
+
+def _by_status(connection: Connection, table: JobRow) -> dict[str, int]:
     query = select(table.status, func.count().label("jobs")).group_by(table.status)
     return {row.status: row.jobs for row in connection.execute(query)}
 
@@ -362,14 +392,16 @@ def _begin(connection: Connection, job: Job, now: datetime) -> None:
     """Record a new attempt where users see it, and forget what the last one shared with other workers."""
     if job.kind == "run":
         forget_epochs(connection, job.subject)
-        run = update(RunRow).where(RunRow.id == job.subject)
-        connection.execute(run.values(attempt=job.attempt, started_at=func.coalesce(RunRow.started_at, now)))
+    if job.kind != "execution":
+        table = RunRow if job.kind == "run" else ImportRow
+        begun = {"attempt": job.attempt, "started_at": func.coalesce(table.started_at, now)}
+        connection.execute(update(table).where(table.id == job.subject).values(begun))
     _move(connection, job, "claimed", now)
 
 
 def _move(connection: Connection, job: Job, event: Event, now: datetime, phase: str | None = None) -> None:
     """Set the next status of a job, by its life cycle; for a run also write an event."""
-    table: type[RunRow] | type[ExecutionRow] = RunRow if job.kind == "run" else ExecutionRow
+    table = ROWS[job.kind]
     status = cast(Status, connection.scalar(select(table.status).where(table.id == job.subject)))
     changes: dict[str, Any] = {"status": next_status(status, event)}
     if job.kind == "run" and phase is not None:

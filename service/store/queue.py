@@ -52,7 +52,7 @@ def submit(
     if reused is not None:
         return Submitted(reused, False, created_at)
     if queue_limit is not None:
-        _take_turn(connection)
+        lock_places(connection)
         if waiting(connection) >= queue_limit:
             raise QueueFull(f"{queue_limit} jobs wait already; try again later")
     require_job(connection, kind, expected_s, created_at)
@@ -89,7 +89,7 @@ def oldest(connection: Connection) -> dict[str, datetime]:
     return {row.kind: datetime.fromtimestamp(row.number / 1e6, UTC) for row in rows}
 
 
-def _take_turn(connection: Connection) -> None:
+def lock_places(connection: Connection) -> None:
     """Lock the queue's limit: of two that want the last place the second waits; SQLite's writers do so anyway."""
     if connection.dialect.name == "postgresql":
         connection.execute(select(func.pg_advisory_xact_lock(LAST_PLACE)))

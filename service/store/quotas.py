@@ -17,7 +17,7 @@ from sqlalchemy import Connection, func, select
 from tapestry.service.store.database import StoreError
 from tapestry.service.store.deletion import run_sizes
 from tapestry.service.store.sessions import Database
-from tapestry.service.store.tables import GraphRow, LeaseRow, RunRow, TenantRow, TensorRow
+from tapestry.service.store.tables import GraphRow, ImportRow, LeaseRow, RunRow, TenantRow, TensorRow
 from tapestry.service.store.tenancy import tenant_of
 
 DAY = timedelta(days=1)
@@ -28,8 +28,8 @@ SOON_S = 30  # after which a job of the tenant may have ended
 class QuotaLimits:
     """The limits of a tenant; None: no limit.
 
-    `jobs` are runs and executions that wait or are under way. `search_seconds` are those of a day: of the runs that
-    ended within 24 hours, and what the others are expected to take.
+    `jobs` wait or are under way, of any kind. `search_seconds` are those of a day: of the runs that ended within
+    24 hours, and what the others are expected to take.
     """
 
     jobs: int | None = None
@@ -80,7 +80,7 @@ class Quotas:
             return limits_of(connection, self._database.tenant)
 
     def use(self, now: datetime) -> QuotaUse:
-        """Count what is used of all quotas; of the bytes those of runs, programs and tensors as they are stored."""
+        """Count what is used of all quotas; of the bytes those of runs, programs, tensors and unread uploads."""
         with self._database.reading() as connection:
             seconds, _ = _searched(connection, now)
             return QuotaUse(_jobs(connection), _stored_bytes(connection), seconds)
@@ -143,4 +143,7 @@ def _searched(connection: Connection, now: datetime) -> tuple[float, datetime | 
 def _stored_bytes(connection: Connection) -> int:
     graphs = connection.scalar(select(func.sum(func.length(GraphRow.document))))
     tensors = connection.scalar(select(func.sum(TensorRow.size_bytes)))
-    return int(graphs or 0) + int(tensors or 0) + sum(run_sizes(connection).values())
+    pending = select(func.sum(ImportRow.size_bytes)).where(ImportRow.ended_at.is_(None))
+    imports = connection.scalar(pending)
+    runs = sum(run_sizes(connection).values())
+    return int(graphs or 0) + int(tensors or 0) + int(imports or 0) + runs

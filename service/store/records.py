@@ -16,7 +16,7 @@ from tapestry.service.store.tenancy import DEFAULT
 from tapestry.service.store.tensor_values import TensorPlace, TensorRequest, TensorValue
 
 Cursor = tuple[datetime, str]
-Kind = Literal["run", "execution"]
+Kind = Literal["run", "execution", "import"]
 
 
 @dataclass(frozen=True)
@@ -269,6 +269,55 @@ class StoredExecution:
     def public_plan_id(self) -> str:
         """The unique name of its plan among those of all runs."""
         return f"{self.run_id}-{self.plan_id}"
+
+
+@dataclass(frozen=True)
+class ImportRequest:
+    """The way to read an uploaded program: a file of a form, or a TEG document (`is_document`); limits as counts.
+
+    `suffix` specifies the format of a file, `data` are the names of its external data. `versions` are those of the
+    libraries for which the upload's hash was made.
+    """
+
+    is_document: bool
+    name: str
+    suffix: str
+    dims: Mapping[str, int]
+    data: tuple[str, ...]
+    most_bytes: int
+    most_blocks: int
+    versions: Mapping[str, str]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            **vars(self),
+            "dims": dict(self.dims),
+            "data": list(self.data),
+            "versions": dict(self.versions),
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> ImportRequest:
+        return cls(**{**document, "data": tuple(document["data"])})
+
+
+@dataclass(frozen=True)
+class StoredImport:
+    """An import, from the queue to its end; `hash` is that of its upload, `size_bytes` the size of its files."""
+
+    id: str
+    name: str
+    hash: str
+    request: ImportRequest
+    size_bytes: int
+    status: str
+    attempt: int
+    graph_id: str | None
+    problem: Mapping[str, Any] | None
+    cancel_requested: bool
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
 
 
 @dataclass(frozen=True)

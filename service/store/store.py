@@ -27,6 +27,7 @@ from tapestry.service.store.deletion import Deletions
 from tapestry.service.store.epochs import Epochs
 from tapestry.service.store.executions import Executions
 from tapestry.service.store.graphs import Graphs
+from tapestry.service.store.imports import Imports
 from tapestry.service.store.jobs import Jobs
 from tapestry.service.store.keys import Keys
 from tapestry.service.store.learning import Learning
@@ -64,6 +65,7 @@ class TenantStore:
         self.runs = Runs(database)
         self.plans = Plans(database)
         self.executions = Executions(database)
+        self.imports = Imports(database)
         self.tensors = Tensors(database)
         self.batches = Batches(database)
         self.learning = Learning(database)

@@ -344,6 +344,47 @@ class TensorRow(Base):
     stored_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
 
+class ImportRow(Base):
+    """A program to be read by a worker: how, and what became of it. `hash` is that of its upload (`UploadRow`).
+
+    `request` is `ImportRequest` as JSON. It is seen, and waits, once its content `is_received` as a whole.
+    """
+
+    __tablename__ = "imports"
+
+    id: Mapped[str] = mapped_column(String(16), primary_key=True)
+    tenant: Mapped[str] = mapped_column(TENANT)
+    name: Mapped[str] = mapped_column(Text)
+    hash: Mapped[str] = mapped_column(String(64))
+    request: Mapped[dict[str, Any]] = mapped_column(JSON)
+    size_bytes: Mapped[int] = mapped_column(BigInteger)
+    is_received: Mapped[bool]
+    status: Mapped[str] = mapped_column(String(16))
+    attempt: Mapped[int] = mapped_column(Integer)
+    graph_id: Mapped[str | None] = mapped_column(ForeignKey("graphs.id", ondelete="SET NULL"), index=True)
+    problem: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    started_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    ended_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+
+    __table_args__ = (
+        CheckConstraint(f"status IN ({', '.join(repr(s) for s in STATUSES)})", name="status"),
+        Index(None, "tenant", "created_at", "id"),
+        Index(None, "tenant", "hash"),
+    )
+
+
+class ImportPartRow(Base):
+    """A portion of a file that is to be imported; `file` is its place in the request. Deleted when the import ends."""
+
+    __tablename__ = "import_parts"
+
+    import_id: Mapped[str] = mapped_column(ForeignKey("imports.id", ondelete="CASCADE"), primary_key=True)
+    file: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
+    number: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
+    content: Mapped[bytes] = mapped_column(LargeBinary)
+
+
 class LeaseRow(Base):
     """An unfinished job: its owner (none: it waits), its lease, and the attempts without progress.
 

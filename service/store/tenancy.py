@@ -33,6 +33,8 @@ from tapestry.service.store.tables import (
     GraphRow,
     HistoryRow,
     IdempotencyRow,
+    ImportPartRow,
+    ImportRow,
     LeaseRow,
     PlanRow,
     RateRow,
@@ -62,6 +64,7 @@ NAMED: tuple[type[Base], ...] = (
     TensorRow,
     SnapshotRow,
     RateRow,
+    ImportRow,
     LeaseRow,
     IdempotencyRow,
 )
@@ -70,7 +73,9 @@ SHARED: tuple[type[Base], ...] = (ApiKeyRow, AuditRow, SessionRow, TallyRow, Ten
 _RUN, _GRAPH, _BATCH = (
     table.__table__.alias(f"own_{table.__tablename__}") for table in (RunRow, GraphRow, BatchRow)
 )
-_PLAN, _EXECUTION = (table.__table__.alias(f"own_{table.__tablename__}") for table in (PlanRow, ExecutionRow))
+_PLAN, _EXECUTION, _IMPORT = (
+    table.__table__.alias(f"own_{table.__tablename__}") for table in (PlanRow, ExecutionRow, ImportRow)
+)
 
 
 def checked_tenant(name: str) -> str:
@@ -120,6 +125,9 @@ def _criteria(tenant: str) -> tuple[LoaderCriteriaOption, ...]:
         BatchEntryRow, _BATCH.c.id == BatchEntryRow.batch_id, _BATCH.c.tenant == tenant
     )
     of_table[RewriteRow] = _within(RewriteRow, _GRAPH.c.id == RewriteRow.graph_id, _GRAPH.c.tenant == tenant)
+    of_table[ImportPartRow] = _within(
+        ImportPartRow, _IMPORT.c.id == ImportPartRow.import_id, _IMPORT.c.tenant == tenant
+    )
     of_run = and_(_PLAN.c.run_id == _RUN.c.id, _RUN.c.tenant == tenant)
     of_table[ExecutionRow] = _within(ExecutionRow, _PLAN.c.key == ExecutionRow.plan_key, of_run)
     of_table[ArtifactRow] = _within(ArtifactRow, _PLAN.c.key == ArtifactRow.plan_key, of_run)

@@ -19,7 +19,7 @@ from tapestry.service.scheduling import (
 )
 from tapestry.service.store.claiming import shares_of
 from tapestry.service.store.codec import stored_options
-from tapestry.service.store.records import QueuePlace
+from tapestry.service.store.records import Kind, QueuePlace
 from tapestry.service.store.sessions import Database
 from tapestry.service.store.tables import LeaseRow, RunRow
 
@@ -39,12 +39,12 @@ class WaitingRuns:
     def __init__(self, database: Database, clock: Callable[[], float]) -> None:
         self._database, self._clock = database, clock
         self._lock = threading.Lock()
-        self._kept: tuple[float, tuple[Waiting, ...]] = (0.0, ())
+        self._kept: dict[Kind, tuple[float, tuple[Waiting, ...]]] = {}
 
     def place(self, run_id: str, tenant: str, now: datetime, workers: int) -> QueuePlace | None:
         """Return the place of a run, with `workers` alive; None if it does not wait."""
         with self._database.reading() as connection:
-            order = self._order(connection)
+            order = self._order(connection, "run")
             position = next((k for k, job in enumerate(order) if job.subject == run_id), None)
             if position is None:
                 return None
@@ -56,16 +56,22 @@ class WaitingRuns:
         expected, earliest, latest = (now + timedelta(seconds=each) for each in seconds)
         return QueuePlace(position + 1, expected, earliest, latest, spread.is_guess)
 
-    def _order(self, connection: Connection) -> tuple[Waiting, ...]:
-        """Return the waiting runs in order; that of a large queue is kept for a moment."""
+    def position(self, subject: str, kind: Kind) -> int | None:
+        """Return the place of a job of a kind, 1 for the next one; None if it does not wait."""
+        with self._database.reading() as connection:
+            order = self._order(connection, kind)
+        return next((k for k, job in enumerate(order, 1) if job.subject == subject), None)
+
+    def _order(self, connection: Connection, kind: Kind) -> tuple[Waiting, ...]:
+        """Return the waiting jobs of a kind in order; that of a large queue is kept for a moment."""
         with self._lock:
-            until_s, kept = self._kept
+            until_s, kept = self._kept.get(kind, (0.0, ()))
             if kept and self._clock() < until_s:
                 return kept
             columns = (_L.subject, _L.tenant, _L.priority, _L.number, _L.expected_s)
-            waiting = connection.execute(select(*columns).where(_L.owner.is_(None), _L.kind == "run"))
+            waiting = connection.execute(select(*columns).where(_L.owner.is_(None), _L.kind == kind))
             order = tuple(in_order((Waiting(*row) for row in waiting), shares_of(connection)))
-            self._kept = (self._clock() + KEPT_S, order) if len(order) > LARGE else (0.0, ())
+            self._kept[kind] = (self._clock() + KEPT_S, order) if len(order) > LARGE else (0.0, ())
             return order
 
 

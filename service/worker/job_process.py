@@ -14,6 +14,7 @@ from typing import Any
 from tapestry.service.children import ChildDied, ChildLimits, ChildProcess, TaskOutcome
 from tapestry.service.store import Job, SharedEpoch
 from tapestry.service.worker.heartbeat import ClaimedJob
+from tapestry.service.worker.importing import READING
 from tapestry.service.worker.jobs import CANCEL, DRAIN, JobOutcome, JobSettings, do_help, do_job, failed
 
 PRELOAD = ("tapestry.service.worker.jobs",)
@@ -21,7 +22,13 @@ POLL_S = 0.1
 GRACE_S = 1.0  # for a job that is cancelled or drained to end by itself
 JOBS_PER_PROCESS = 50
 # The seconds that a phase of a job may take, beside what its user limits; searching has the user's limits alone.
-PHASES_S: Mapping[str, float] = {"": 300.0, "compiling": 1800.0, "seeding": 1800.0, "verifying": 3600.0}
+PHASES_S: Mapping[str, float] = {
+    "": 300.0,
+    "compiling": 1800.0,
+    "seeding": 1800.0,
+    "verifying": 3600.0,
+    READING: 1800.0,
+}
 OVERTIME_S = 60.0  # a run ends by itself when its time is up; what it does then takes so long at most
 
 log = logging.getLogger("tapestry.worker")
@@ -140,5 +147,6 @@ def _outcome_of(death: ChildDied) -> JobOutcome:
 
 def _too_slow(phase: str, seconds: float) -> JobOutcome:
     doing = {"": "it", "verifying": "checking its plans"}.get(phase, phase)
-    message = f"{doing} took more than is allowed and was ended after {seconds:.0f} s; what was found is kept"
+    kept = "submit a smaller program" if phase == READING else "what was found is kept"
+    message = f"{doing} took more than is allowed and was ended after {seconds:.0f} s; {kept}"
     return failed("too_slow", "It took too long", message)

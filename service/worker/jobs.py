@@ -1,4 +1,4 @@
-"""Jobs as a child of the worker does them: searches, executions, and islands of other workers' runs."""
+"""Jobs as a child of the worker does them: searches, executions, imports, and islands of other workers' runs."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from tapestry.service.store import Job, LeaseLost, SharedEpoch, Store, StoreErro
 from tapestry.service.telemetry.tracing import start_tracing
 from tapestry.service.worker.executing import Cancelled, do_execution
 from tapestry.service.worker.heartbeat import ClaimedJob, Drained
+from tapestry.service.worker.importing import do_import
 from tapestry.service.worker.job_spans import job_fields, observed_job
 from tapestry.service.worker.searching import SearchJob
 from tapestry.service.worker.shared_islands import Helper, SharedIslands
@@ -70,7 +71,7 @@ class JobOutcome:
 
 
 def do_job(context: ChildContext, job: Job, settings: JobSettings) -> JobOutcome:
-    """Do a job until it ends; reports the phases of a run."""
+    """Do a job until it ends; reports the phases of a run or an import."""
     _begin(settings)
     try:
         store = store_at(settings.database_url)
@@ -96,6 +97,8 @@ def _attempt(context: ChildContext, job: Job, settings: JobSettings, store: Stor
     try:
         if job.kind == "run":
             _search(held, settings, context.report)
+        elif job.kind == "import":
+            do_import(store, held, context.report)
         else:
             do_execution(store, held)
     except Drained:

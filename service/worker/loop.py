@@ -1,4 +1,4 @@
-"""The worker: lanes of runs and of executions side by side; each claims a job, has a child do it, repeats."""
+"""The worker: lanes of runs, executions and imports side by side; each claims a job, has a child do it, repeats."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Literal
 
 from tapestry.service.children import ChildLimits, share_of_memory
 from tapestry.service.lifecycle import Event
 from tapestry.service.problems import problem
 from tapestry.service.store import Job, LeaseLost, Store, StoreError
+from tapestry.service.store.records import Kind
 from tapestry.service.worker.executing import LONGEST_S
 from tapestry.service.worker.heartbeat import Heartbeat
 from tapestry.service.worker.job_process import PHASES_S, JobProcess
@@ -29,7 +29,7 @@ log = logging.getLogger("tapestry.worker")
 
 MOST_DEATHS = 3  # of the process of a job, by which it is told to be the cause
 MOST_WITHOUT_PROGRESS = 10  # attempts that ended with their worker, without a checkpoint
-RUN_MEMORY, EXECUTION_MEMORY = 0.6, 0.5  # shares of the machine's memory
+RUN_MEMORY, OTHER_MEMORY = 0.6, 0.5  # shares of the machine's memory
 
 
 def new_name() -> str:
@@ -66,7 +66,7 @@ def work(store: Store, settings: WorkerSettings, draining: threading.Event) -> N
     heartbeat.start()
     log.info("worker %s: %d runs at a time, %d islands each", settings.name, settings.runs, settings.islands)
     lanes = [_Lane("run", store, settings, heartbeat, draining) for _ in range(settings.runs)]
-    lanes.append(_Lane("execution", store, settings, heartbeat, draining))
+    lanes += [_Lane(kind, store, settings, heartbeat, draining) for kind in ("execution", "import")]
     threads = [threading.Thread(target=lane.run, name=f"{lane.kind}s", daemon=True) for lane in lanes]
     for thread in threads:
         thread.start()
@@ -80,9 +80,9 @@ def work(store: Store, settings: WorkerSettings, draining: threading.Event) -> N
         log.info("worker %s has ended", settings.name)
 
 
-def _limits(kind: Literal["run", "execution"], settings: WorkerSettings) -> ChildLimits:
-    if kind == "execution":
-        return ChildLimits(share_of_memory(EXECUTION_MEMORY))
+def _limits(kind: Kind, settings: WorkerSettings) -> ChildLimits:
+    if kind != "run":
+        return ChildLimits(share_of_memory(OTHER_MEMORY))
     return ChildLimits(settings.memory_bytes or share_of_memory(RUN_MEMORY, settings.runs))
 
 
@@ -97,7 +97,7 @@ class _Lane:
 
     def __init__(
         self,
-        kind: Literal["run", "execution"],
+        kind: Kind,
         store: Store,
         settings: WorkerSettings,
         heartbeat: Heartbeat,
@@ -186,6 +186,8 @@ class _Lane:
         try:
             if job.kind == "run":
                 self._store.jobs.end_run(job, now, event, stopped=event, problem=why)
+            elif job.kind == "import":
+                self._store.jobs.end_import(job, now, event, problem=why)
             else:
                 self._store.jobs.end_execution(job, now, event, problem=why)
         except StoreError as error:

@@ -1,4 +1,4 @@
-"""`tapestry delete`: stored runs, batches, programs or executions, one after the other."""
+"""`tapestry delete`: stored runs, batches, programs, executions or imports, one after the other."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ def run(arguments: Namespace) -> int:
             "batch": partial(deletions.batch, with_runs=arguments.with_runs),
             "graph": deletions.graph,
             "execution": deletions.execution,
+            "import": store.imports.delete,
         }
         for reference in arguments.ids:
             by_kind[arguments.kind](reference)

@@ -45,7 +45,12 @@ def run(arguments: Namespace) -> int:
 
 def _sentence(found: Collected, dry: bool) -> str:
     batches = f"{len(found.batches):,} batch{'' if len(found.batches) == 1 else 'es'}"
-    parts = (batches, counted(len(found.runs), "run"), counted(len(found.graphs), "program"))
+    parts = (
+        batches,
+        counted(len(found.runs), "run"),
+        counted(len(found.graphs), "program"),
+        counted(len(found.imports), "import"),
+    )
     verb = "would be deleted" if dry else "deleted"
     left = f"{quantity(found.left_bytes, 'B')} {'would be' if dry else 'are'} left"
     return f"{', '.join(parts)} {verb}: about {quantity(found.size_bytes, 'B')}; {left}"

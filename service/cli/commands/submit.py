@@ -7,11 +7,12 @@ import time
 from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from tapestry.client import Client, ProblemError, ServiceError
+from tapestry.client import Client, ImportCancelledError, ImportRecord, ProblemError, ServiceError
 from tapestry.optimizer.run.options import RunOptions
 from tapestry.service.batches import Batch, BatchError, read_batch
 from tapestry.service.cli.errors import FAILED, OK, CommandError
@@ -95,14 +96,21 @@ def _sent(
     for number, model, sizes in _programs(batch):
         name = Path(model).name + "".join(f" {dim}={size}" for dim, size in sizes.items())
         try:
-            graph = client.upload(model_beside(folder, model), dims=sizes)
-        except (ArgumentError, ProblemError) as error:
+            shown = partial(_show_import, reported, name)
+            graph = client.upload(model_beside(folder, model), dims=sizes, on_import=shown)
+        except (ArgumentError, ProblemError, ImportCancelledError) as error:
             unread[name] = f"models[{number}] {model!r}: {error}"
             reported.note(unread[name])
             continue
         reported.note(f"{name} is graph {graph.id}")
         graphs.setdefault(graph.id, name)
     return graphs, unread
+
+
+def _show_import(reported: Reporter, name: str, found: ImportRecord) -> None:
+    """Print how far the import of a large program is."""
+    place = "" if found.position is None else f", number {found.position:,} in the queue"
+    reported.note(f"{name} is import {found.id}: {found.status}{place}")
 
 
 def _programs(batch: Batch) -> list[tuple[int, str, dict[str, int]]]:

@@ -124,7 +124,7 @@ def restore(parser: Parser) -> None:
 
 def delete(parser: Parser) -> None:
     """Add the options of `delete`: what is deleted."""
-    kinds = ("run", "batch", "graph", "execution")
+    kinds = ("run", "batch", "graph", "execution", "import")
     parser.add_argument("kind", choices=kinds, metavar="KIND", help=f"what is deleted: {', '.join(kinds)}")
     parser.add_argument("ids", nargs="+", metavar="ID", help="whole ids")
     parser.add_argument("--with-runs", action="store_true", help="of a batch: delete its runs, too")
@@ -184,7 +184,10 @@ def tenants(parser: Parser) -> None:
             "tenant", metavar="TENANT", help="its name; the first that is set makes the tenant"
         )
     changed.add_argument(
-        "--jobs", type=quota(whole(0)), metavar="N", help="runs and executions that wait or are under way"
+        "--jobs",
+        type=quota(whole(0)),
+        metavar="N",
+        help="runs, executions and imports that wait or are under way",
     )
     changed.add_argument("--stored-bytes", type=quota(size), metavar="SIZE", help="what it may store: 10GB")
     changed.add_argument(

@@ -14,13 +14,14 @@ import pytest
 
 from tapestry.service.graphs import summarize
 from tapestry.service.serving import ServiceServer
-from tapestry.service.settings import ServiceSettings
+from tapestry.service.settings import Limits, ServiceSettings
 from tapestry.service.store import Job, Store
 from tapestry.service.store.records import Kind
 from tests.service.databases import file_with_tables
 from tests.service.programs import NOON, finished_run, two_layers
 
 PROBLEM = "application/problem+json"
+PATIENCE_S = 90.0
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,8 @@ def file_of(folder: Path) -> str:
 def serving(place: Path | str, **settings: Any) -> Iterator[Service]:
     """Run a service without workers, with settings as given and its database in a folder, or at a URL."""
     url = place if isinstance(place, str) else file_of(place)
-    chosen = ServiceSettings(url, **{"port": 0, **settings})
+    unhurried = Limits(import_seconds=PATIENCE_S)  # nothing becomes a job because this machine is busy
+    chosen = ServiceSettings(url, **{"port": 0, "limits": unhurried, **settings})
     with (
         ServiceServer(chosen, worker=False, islands=None, log_level="error") as server,
         server.in_background(),

@@ -12,10 +12,10 @@ import numpy as np
 import onnx
 import pytest
 
-from tapestry.service.api.archives import place_in, unpack
+from tapestry.service.archives import place_in, unpack
 from tapestry.service.settings import Limits
 from tapestry.teg.importers import ImportFailure
-from tests.service.api.conftest import Serve, Service, complaint
+from tests.service.api.conftest import PATIENCE_S, Serve, Service, complaint
 from tests.service.api.test_graphs import model, upload
 
 
@@ -85,7 +85,7 @@ def test_parts_of_one_name_and_data_of_other_formats_are_refused(shared: Service
 
 
 def test_an_archive_beyond_the_limit_is_refused_unread(serve: Serve) -> None:
-    service = serve(limits=Limits(upload_bytes=100_000))
+    service = serve(limits=Limits(upload_bytes=100_000, import_seconds=PATIENCE_S))
     bomb = archive({"model.onnx": b"x", "weights.bin": bytes(10**7)})
     assert len(bomb) < 20_000
     assert "unpacks to 10,000,001 bytes; at most 100,000" in detail(upload(service, bomb, "model.zip"))

@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tapestry.service.settings import Limits
 from tapestry.teg.document import dumps, from_document
-from tests.service.api.conftest import Serve, Service, complaint
+from tests.service.api.conftest import PATIENCE_S, Serve, Service, complaint
 from tests.service.programs import two_layers
 from tests.teg.importers.models import GRAPHS
 from tests.teg.importers.test_loom import layer
@@ -94,7 +94,7 @@ def test_a_name_that_nobody_can_print_is_refused(shared: Service) -> None:
 
 
 def test_a_program_of_too_many_blocks_is_too_large(serve: Serve) -> None:
-    service = serve(limits=Limits(graph_blocks=3))
+    service = serve(limits=Limits(graph_blocks=3, import_seconds=PATIENCE_S))
     posted = service.http.post("/v1/graphs", content=dumps(two_layers()), headers=JSON)
     message = complaint(posted, 413, "too_large")["errors"][0]["detail"]
     assert message == "the program has 7 blocks; at most 3 are accepted here"

@@ -13,6 +13,7 @@ from starlette.datastructures import UploadFile
 from tapestry.service.api import graphs, tasks
 from tapestry.service.api.task_pool import TaskPool
 from tapestry.service.provenance import versions
+from tapestry.service.settings import Limits
 from tests.service.api.conftest import Serve, Service, complaint
 from tests.service.api.test_archives import archive, divided, send
 from tests.service.api.test_graphs import upload as upload_file
@@ -94,13 +95,13 @@ def upload(service: Service, **form: str) -> Any:
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the names of the tasks that are done, in order."""
     names = list[str]()
-    do = TaskPool.do
+    do_within = TaskPool.do_within
 
-    def counted(self: TaskPool, task: Any, *arguments: Any) -> Any:
+    def counted(self: TaskPool, limit_s: float, task: Any, *arguments: Any) -> Any:
         names.append(task.__name__)
-        return do(self, task, *arguments)
+        return do_within(self, limit_s, task, *arguments)
 
-    monkeypatch.setattr(TaskPool, "do", counted)
+    monkeypatch.setattr(TaskPool, "do_within", counted)
     return names
 
 
@@ -109,7 +110,7 @@ def test_an_upload_is_read_once(serve: Serve, reads: list[str]) -> None:
     first, again = upload(service), upload(service)
     assert (first.status_code, again.status_code) == (201, 200)
     assert again.json() == first.json()
-    assert reads == [tasks.save_file.__name__]
+    assert reads == [tasks.save_upload.__name__]
     renamed = upload(service, name="other")
     assert (renamed.status_code, renamed.json()["name"]) == (201, "other")
     assert len(reads) == 2
@@ -134,8 +135,9 @@ def test_an_upload_is_found_by_its_hash(service: Service, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(("size_bytes", "is_in_memory"), [(2**22, True), (2**24 + 1, False)])
 def test_an_upload_of_some_megabytes_is_looked_up_without_a_file(
-    service: Service, monkeypatch: pytest.MonkeyPatch, size_bytes: int, is_in_memory: bool
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, size_bytes: int, is_in_memory: bool
 ) -> None:
+    service = serve(limits=Limits(import_bytes=2**25))
     found, hash_of = list[UploadFile](), graphs.content_hash
 
     def noted(file: Any, suffix: str) -> str:

@@ -151,6 +151,23 @@ def test_an_address_of_no_page_has_a_page(idle_service: Service, visit: Open) ->
     expect(page.get_by_role("heading", level=1)).to_have_text("There is no such page")
 
 
+def test_the_form_follows_the_import_of_a_large_program(
+    service: Service, visit: Open, tmp_path: Path
+) -> None:
+    file = tmp_path / "program.json"
+    file.write_text(dumps(two_layers("by a worker")) + " " * (8 * 2**20))
+    page = visit(service, "/runs/new")
+    page.get_by_text("upload", exact=True).click()
+    page.locator("#file").set_input_files(file)
+    expect(page.locator("#graph-status")).to_contain_text("Chosen: by a worker")
+    (found,) = service.get("/v1/imports")["items"]
+    assert found["status"] == "succeeded"
+
+    file.write_text("[" + " " * (8 * 2**20))
+    page.locator("#file").set_input_files(file)
+    expect(page.locator("#graph-status").get_by_role("alert")).to_contain_text("this is no program")
+
+
 def test_a_run_by_the_form_whose_faults_stand_at_their_fields(
     idle_service: Service, visit: Open, tmp_path: Path
 ) -> None:

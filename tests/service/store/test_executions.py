@@ -148,7 +148,7 @@ def test_an_execution_of_no_plan_is_refused(store: Store, outcome: NewExecution)
         store.executions.save(999, outcome)
     with pytest.raises(StoreError, match="there is no plan with key 999"):
         store.executions.submit(999, backend="dry", values=False, seed=0, created_at=NOON)
-    assert store.jobs.counts() == {"runs": {}, "executions": {}, "queued": 0}
+    assert store.jobs.counts() == {"runs": {}, "executions": {}, "imports": {}, "queued": 0, "oldest": {}}
 
 
 def test_executions_that_are_not_there_are_reported(store: Store) -> None:

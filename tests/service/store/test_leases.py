@@ -221,7 +221,13 @@ def test_a_run_ends_with_its_reason(store: Store, job: Job) -> None:
 def test_every_end_of_a_run(store: Store, job: Job, event: str, status: str) -> None:
     store.jobs.end_run(job, later(9), event, stopped="why")  # type: ignore[arg-type]
     assert store.runs.get(job.subject).status == status
-    assert store.jobs.counts() == {"runs": {status: 1}, "executions": {}, "queued": 0, "oldest": {}}
+    assert store.jobs.counts() == {
+        "runs": {status: 1},
+        "executions": {},
+        "imports": {},
+        "queued": 0,
+        "oldest": {},
+    }
 
 
 def test_what_a_run_is_made_with_is_what_its_last_attempt_had(

@@ -70,7 +70,9 @@ def test_a_run_of_the_command_line_is_not_in_the_queue(store: Store) -> None:
     assert store.jobs.counts() == {
         "runs": {"succeeded": 1},
         "executions": {"succeeded": 1},
+        "imports": {},
         "queued": 0,
+        "oldest": {},
     }
     assert store.jobs.claim("ada", NOON, LEASE_S) is None
 

@@ -16,6 +16,7 @@ from tapestry.optimizer.run.plan import Rate
 from tapestry.service.store import (
     ComputedTensors,
     Idempotency,
+    ImportRequest,
     KeyReused,
     Kin,
     NewBatchEntry,
@@ -42,6 +43,7 @@ KEY = Idempotency("POST /v1/runs", "once", "0" * 64)
 KIN = Kin(two_layers().structural_hash, None, 3)
 MESH = mesh_to_document(load_mesh("dgx-h100"))
 RATE = Rate("reshard", "product", 200, 100, 10, 4.0, 0.25)
+HOW = ImportRequest(False, "i", ".mlir", {}, (), 2**20, 100, {})
 TABLES: tuple[Any, ...] = tuple(mapper.class_ for mapper in Base.registry.mappers)
 
 
@@ -55,6 +57,8 @@ class World(NamedTuple):
     key: int
     execution: str
     batch: str
+    imported: str
+    begun: str
 
 
 def fill(store: Store, tenant: str) -> World:
@@ -83,7 +87,10 @@ def fill(store: Store, tenant: str) -> World:
     entry = NewBatchEntry(graph, "dgx-h100", 0, request_for(graph, seed=1))
     batch = mine.batches.submit("b", [entry], later(60)).id  # the next claim is of another run
     (queued,) = (each.run_id for each in mine.batches.entries(batch))
-    return World(graph, run, str(queued), f"{run}-{plan.id}", plan.key, execution, batch)
+    imported, begun = (mine.imports.begin(str(k) * 64, "i", HOW, NOON) for k in range(2))
+    mine.imports.append(imported, 0, 0, b"content")
+    mine.imports.submit(imported, NOON)
+    return World(graph, run, str(queued), f"{run}-{plan.id}", plan.key, execution, batch, imported, begun)
 
 
 def counts(view: TenantStore) -> dict[str, int]:
@@ -189,6 +196,19 @@ ANSWERS: Mapping[str, Mapping[str, tuple[Callable[[Any, World], Any], Any]]] = {
         "tensors": (lambda executions, w: executions.tensors(w.execution, "output"), {}),
         "trace": (lambda executions, w: executions.trace(w.execution), UnknownId),
         "packed_trace": (lambda executions, w: executions.packed_trace(w.execution), UnknownId),
+    },
+    "imports": {
+        "begin": (lambda imports, w: len(imports.begin("0" * 64, "i", HOW, NOON)), 12),
+        "append": (lambda imports, w: imports.append(w.begun, 0, 1, b"more"), UnknownId),
+        "abandon": (lambda imports, w: imports.abandon(w.begun), None),
+        "submit": (lambda imports, w: imports.submit(w.begun, NOON), UnknownId),
+        "unfinished": (lambda imports, w: imports.unfinished("0" * 64), None),
+        "get": (lambda imports, w: imports.get(w.imported), UnknownId),
+        "page": (lambda imports, w: imports.page(), ()),
+        "portions": (lambda imports, w: list(imports.portions(w.imported, 0)), []),
+        "request_cancel": (lambda imports, w: imports.request_cancel(w.imported, NOON), UnknownId),
+        "delete": (lambda imports, w: imports.delete(w.imported), UnknownId),
+        "ended_before": (lambda imports, w: imports.ended_before(later(99)), ()),
     },
     "tensors": {
         "all": (lambda tensors, w: tensors.all(), ()),

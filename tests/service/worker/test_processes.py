@@ -18,10 +18,12 @@ from tapestry.service.store import Store, WorkerHeartbeat
 from tapestry.teg.document import dumps
 from tests.service.processes import ROOT, Service, eventually
 from tests.service.programs import two_layers
+from tests.service.worker.test_job_process import chain
 
 pytestmark = pytest.mark.slow
 
 LONG_S = 600.0
+LONG = 3000  # blocks that take seconds to read
 
 
 @pytest.fixture
@@ -154,3 +156,39 @@ def test_a_run_that_kills_every_worker_fails_and_says_so(tmp_path: Path, url: st
     assert (run["status"], run["problem"]["code"]) == ("failed", "worker_died")
     assert "10 times" in run["problem"]["detail"]
     store.close()
+
+
+def test_a_large_import_outlives_its_server_and_its_worker(tmp_path: Path, url: str) -> None:
+    content = dumps(chain(LONG)) + " " * (8 * 2**20)
+    large = {"content": content, "headers": {"Content-Type": "application/json"}}
+    broken = json.loads(content)
+    broken["blocks"][-1]["inputs"] = ["nothing"]
+    with Service(url, tmp_path / "log", "--islands", "1") as service:
+        accepted = service.http.post("/v1/graphs", **large)
+        assert accepted.status_code == 202
+        path, store = accepted.headers["location"], Store(url)
+        eventually(lambda: service.get(path)["status"] == "running", 90, "the import is read")
+        (worker,) = alive(store)
+        os.kill(worker.pid, signal.SIGKILL)
+        service.kill()
+        before = store.imports.get(path.rpartition("/")[2])
+        assert (before.status, before.attempt) == ("running", 1)
+        store.close()
+
+        service.start()
+        found = eventually(lambda: ended_import(service, path), 180, "the import is done by the next worker")
+        assert (found["status"], found["attempt"]) == ("succeeded", 2)
+        assert service.get(found["links"]["graph"])["blocks"] == 2 * LONG + 2
+        assert service.http.post("/v1/graphs", **large).status_code == 200
+
+        text = json.dumps(broken) + " " * (8 * 2**20)
+        path = service.http.post("/v1/graphs", **{**large, "content": text}).headers["location"]
+        refused = eventually(lambda: ended_import(service, path), 180, "the broken one is refused")
+        assert refused["status"] == "failed"
+        pointers = [fault["pointer"] for fault in refused["problem"]["errors"]]
+        assert f"/blocks/{2 * LONG + 1}/inputs/0" in pointers
+
+
+def ended_import(service: Service, path: str) -> dict[str, Any] | None:
+    found: dict[str, Any] = service.get(path)
+    return found if found["status"] not in ("queued", "running") else None

@@ -3,6 +3,8 @@
  * @module api
  */
 
+const IMPORT_LOOK_MS = 500;
+
 /** @typedef {{pointer: string, detail: string, allowed?: string[]}} Fault */
 
 /** A failure, as a problem document (RFC 9457) describes it. */
@@ -106,16 +108,41 @@ export function upload(path, body, headers, onProgress) {
  * @param {File} file
  * @param {string} dims sizes of symbolic dimensions such as `batch=8`
  * @param {(share: number) => void} onProgress
+ * @param {(found: any) => void} onImport hears of the import of a large program, which a worker reads
  * @returns {Promise<any>}
  */
-export function uploadGraph(file, dims = "", onProgress = () => undefined) {
+export async function uploadGraph(
+  file,
+  dims = "",
+  onProgress = () => undefined,
+  onImport = () => undefined,
+) {
   if (file.name.toLowerCase().endsWith(".json")) {
-    return upload("/v1/graphs", file, { "Content-Type": "application/json" }, onProgress);
+    const headers = { "Content-Type": "application/json" };
+    return importedGraph(await upload("/v1/graphs", file, headers, onProgress), onImport);
   }
   const form = new FormData();
   form.append("file", file, file.name);
   if (dims) form.append("dims", dims);
-  return upload("/v1/graphs/import", form, {}, onProgress);
+  return importedGraph(await upload("/v1/graphs/import", form, {}, onProgress), onImport);
+}
+
+/**
+ * The program of an upload: the answer itself, or what its import leads to.
+ * @param {any} answer
+ * @param {(found: any) => void} onImport
+ */
+async function importedGraph(answer, onImport) {
+  let found = answer;
+  if (!found.links.self.startsWith("/v1/imports/")) return found;
+  while (found.status === "queued" || found.status === "running") {
+    onImport(found);
+    await new Promise((resolve) => setTimeout(resolve, IMPORT_LOOK_MS));
+    found = await get(found.links.self);
+  }
+  if (found.status === "failed") throw new Problem(found.problem, found.problem.status ?? 422);
+  if (found.status === "cancelled") throw new Error("its import was cancelled; choose it again");
+  return get(found.links.graph);
 }
 
 /**

@@ -118,10 +118,15 @@ export class GraphPicker {
     byId("import-example").disabled = true;
     try {
       const file = await read();
-      const graph = await uploadGraph(file, byId("dims").value.trim(), (share) => {
-        bar.style.width = `${100 * share}%`;
-        say(status, share < 1 ? `Sending ${file.name}: ${percent(share)}` : `Importing ${file.name}…`);
-      });
+      const graph = await uploadGraph(
+        file,
+        byId("dims").value.trim(),
+        (share) => {
+          bar.style.width = `${100 * share}%`;
+          say(status, share < 1 ? `Sending ${file.name}: ${percent(share)}` : `Importing ${file.name}…`);
+        },
+        (found) => say(status, importText(file.name, found)),
+      );
       this.#chosen(graph);
     } catch (error) {
       fill(byId("graph-status"), problemNotice(problemOf(error)));
@@ -145,4 +150,14 @@ export class GraphPicker {
       this.#file(event.dataTransfer?.files[0]);
     });
   }
+}
+
+/**
+ * How far the import of a large program is.
+ * @param {string} name
+ * @param {any} found
+ */
+function importText(name, found) {
+  if (found.status === "running") return `A worker reads ${name}…`;
+  return `${name} waits for a worker: number ${found.position} in the queue`;
 }

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tapestry.service.store import ImportRequest, Store
 from tests.service.conftest import Run, complaint
+from tests.service.programs import NOON
 
 
 @pytest.fixture
@@ -40,7 +42,8 @@ def test_what_is_collected_is_shown_before(tapestry: Run, runs: list[str]) -> No
     dry = tapestry("gc", "--keep-size", "0B", "--dry-run", "--json").json
     assert sorted(dry["runs"]) == sorted(runs) and dry["dry_run"] and dry["size_bytes"] > 0
     assert (
-        "2 runs, 0 programs would be deleted: about " in tapestry("gc", "--keep-size", "0B", "--dry-run").out
+        "2 runs, 0 programs, 0 imports would be deleted: "
+        in tapestry("gc", "--keep-size", "0B", "--dry-run").out
     )
     assert tapestry("gc", "--older-than", "1d", "--json").json["runs"] == []
     assert len(stored(tapestry)) == 2
@@ -49,13 +52,29 @@ def test_what_is_collected_is_shown_before(tapestry: Run, runs: list[str]) -> No
     assert stored(tapestry) == []
 
 
+def test_imports_go_by_their_age_or_by_their_ids_once_they_have_ended(tapestry: Run, home: Path) -> None:
+    store = Store(f"sqlite:///{home / 'tapestry.db'}")
+    how = ImportRequest(True, "", "", {}, (), 2**20, 100, {})
+    ended, by_id, waiting = (
+        store.imports.submit(store.imports.begin(str(k) * 64, "", how, NOON), NOON) for k in range(3)
+    )
+    for cancelled in (ended, by_id):
+        store.imports.request_cancel(cancelled, NOON)
+    assert tapestry("delete", "import", by_id, "--json").json["deleted"] == [by_id]
+    assert f"import {waiting} is queued" in complaint(tapestry("delete", "import", waiting))
+    assert tapestry("gc", "--older-than", "0s", "--dry-run", "--json").json["imports"] == [ended]
+    assert tapestry("gc", "--older-than", "0s", "--json").json["imports"] == [ended]
+    assert [found.id for found in store.imports.page()] == [waiting]
+    store.close()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("gc",), "say what is to be kept"),
         (("gc", "--older-than", "30"), "expected an age such as 30d, 12h or 15m, not '30'"),
         (("gc", "--keep-size", "much"), "expected a size such as 10GB or 500MiB, not 'much'"),
-        (("delete", "mesh", "x"), "there is no kind 'mesh'; known are run, batch, graph, execution"),
+        (("delete", "mesh", "x"), "there is no kind 'mesh'; known are run, batch, graph, execution, import"),
         (("delete", "run"), "the following arguments are required: ID"),
     ],
 )
