@@ -99,6 +99,7 @@ class PostgresUnderTest:
         self._folder.mkdir()
         self._server = Postgres(self._folder)
         self._server.execute(f"ALTER SYSTEM SET max_wal_size = '{WAL_MB}MB'")
+        self._server.execute("ALTER SYSTEM SET synchronous_commit = on")  # what is committed outlives a crash
         self._server.execute("SELECT pg_reload_conf()")
         self.url = self._server.create()
 
