@@ -116,7 +116,10 @@ class Imports:
             return submitted.id
 
     def unfinished(self, upload_hash: str) -> str | None:
-        """Return the id of the import of an upload with this hash that waits or goes on; None if there is none."""
+        """Return the id of the import of an upload with this hash that waits or goes on; None if there is none.
+
+        One whose end was requested is none.
+        """
         with self._database.reading() as connection:
             return _unfinished(connection, upload_hash)
 
@@ -208,8 +211,9 @@ def _one(connection: Connection, import_id: str) -> StoredImport:
 
 
 def _unfinished(connection: Connection, upload_hash: str) -> str | None:
-    waits = (ImportRow.is_received.is_(True), ImportRow.status.in_(UNFINISHED))
-    query = select(ImportRow.id).where(ImportRow.hash == upload_hash, *waits)
+    lease = and_(LeaseRow.kind == "import", LeaseRow.subject == ImportRow.id)
+    goes_on = (ImportRow.status.in_(UNFINISHED), LeaseRow.cancel_requested.is_(False))
+    query = select(ImportRow.id).join(LeaseRow, lease).where(ImportRow.hash == upload_hash, *goes_on)
     return connection.scalar(query.order_by(ImportRow.created_at).limit(1))
 
 

@@ -23,7 +23,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from tapestry.service.store import TensorValue
+from tapestry.service.store import ImportRequest, TensorValue
 from tests.service.api.conftest import Service
 from tests.service.api.test_catalogs import MEMBERS
 from tests.service.api.test_openapi import DESIGNED
@@ -68,7 +68,10 @@ def things_that_exist(service: Service) -> dict[str, str]:
     run = plan.partition("-")[0]
     document = service.http.get(f"/v1/plans/{plan}").json()
     batch = {"graphs": [document["graph_id"]], "meshes": ["dgx-h100"], "budget": {"evaluations": 1}}
+    how = ImportRequest(True, "", "", {}, (), 2**20, 100, {})
+    imports = service.store.imports
     return {
+        "import_id": imports.submit(imports.begin("0" * 64, "", how, NOON), NOON),
         "batch_id": service.http.post("/v1/batches", json=batch).json()["id"],
         "run_id": run,
         "plan_id": plan,

@@ -136,6 +136,7 @@ def test_an_import_is_cancelled_at_once_while_it_waits_and_by_its_worker_later(s
     job = claimed(store)
     found = store.imports.request_cancel(running, later(2))
     assert (found.status, found.cancel_requested) == ("running", True)
+    assert store.imports.unfinished(HASH) is None  # whoever sends it again wants it read
     assert store.jobs.cancelled([job]) == {running} and store.jobs.renew(job, LEASE_S)
     store.jobs.end_import(job, later(3), "cancelled")
     assert store.imports.get(running).status == "cancelled" and parts_left(store) == 0

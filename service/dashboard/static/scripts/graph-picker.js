@@ -159,5 +159,6 @@ export class GraphPicker {
  */
 function importText(name, found) {
   if (found.status === "running") return `A worker reads ${name}…`;
-  return `${name} waits for a worker: number ${found.position} in the queue`;
+  const place = found.position === null ? "" : `: number ${found.position} in the queue`;
+  return `${name} waits for a worker${place}`;
 }
