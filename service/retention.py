@@ -45,7 +45,7 @@ def collect(store: Store, kept: Retention, now: datetime, *, dry: bool = False) 
     """Delete what is not to be kept of any tenant, or if `dry` only find it; what is in use in the meantime stays.
 
     A batch goes as a whole, with its runs. Graphs go by age only, once nothing needs them, and so do imports that have
-    ended; the size is that of runs.
+    ended; the size is that of runs. Uploads that were abandoned go in any case.
     """
     found, views = Collected(), store.of_all()
     sizes = {run: size for view in views for run, size in view.deletions.run_sizes().items()}
@@ -69,6 +69,8 @@ def collect(store: Store, kept: Retention, now: datetime, *, dry: bool = False) 
         for view in views:
             _collect_graphs(view, until, found, dry=dry)
             _collect_imports(view, until, found, dry=dry)
+    for view in views:
+        _collect_abandoned(view, now, found, dry=dry)
     found.left_bytes = left
     return found
 
@@ -110,3 +112,12 @@ def _collect_imports(store: TenantStore, until: datetime, found: Collected, *, d
             except UnknownId:
                 continue
         found.imports.append(import_id)
+
+
+def _collect_abandoned(store: TenantStore, now: datetime, found: Collected, *, dry: bool) -> None:
+    """Delete the content of uploads that were cut off as their process was killed."""
+    for each in store.imports.abandoned(now):
+        if not dry:
+            store.imports.abandon(each.id)
+        found.imports.append(each.id)
+        found.size_bytes += each.size_bytes

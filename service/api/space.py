@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
@@ -58,7 +59,7 @@ class SpaceLeft:
         if self._clock() >= until:
             found = None
             try:
-                self._store.of(tenant).quotas.require_space()
+                self._store.of(tenant).quotas.require_space(datetime.now(UTC))
             except QuotaExceeded as error:
                 found = error
             wait_s = 0.0 if found is not None else LOOKED_S  # who deletes may go on at once

@@ -1,14 +1,14 @@
 """Imports: uploaded programs that wait until a worker reads them, with their content in portions.
 
 An import is acknowledged once all of its content is stored; until then nobody sees it. One whose upload was abandoned,
-as its process was killed, is deleted by a later upload.
+as its process was killed, counts for no quota, and is deleted by a later upload or by retention.
 """
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, and_, delete, func, insert, select, update
@@ -17,11 +17,11 @@ from tapestry.service.lifecycle import is_ended, next_status
 from tapestry.service.scheduling import IMPORT_S
 from tapestry.service.store.pages import newest
 from tapestry.service.store.queue import lock_places, submit
-from tapestry.service.store.records import Cursor, ImportRequest, StoredImport
+from tapestry.service.store.quotas import ABANDONED
+from tapestry.service.store.records import Cursor, ImportRequest, StoredImport, StoredSize
 from tapestry.service.store.sessions import AlreadyEnded, Database, InUse, UnknownId
 from tapestry.service.store.tables import ImportPartRow, ImportRow, LeaseRow
 
-ABANDONED = timedelta(hours=1)  # after which an upload that has not ended is not going on any more
 UNFINISHED = ("queued", "running")
 _COLUMNS = (
     *(
@@ -59,8 +59,7 @@ class Imports:
             "created_at": now,
         }
         with self._database.writing() as connection:
-            old = and_(ImportRow.is_received.is_(False), ImportRow.created_at < now - ABANDONED)
-            connection.execute(delete(ImportRow).where(old))
+            connection.execute(delete(ImportRow).where(*_abandoned(now)))
             connection.execute(insert(ImportRow).values(row))
         return import_id
 
@@ -81,6 +80,13 @@ class Imports:
         """Delete an import whose content was not stored as a whole."""
         with self._database.writing() as connection:
             connection.execute(delete(ImportRow).where(*_begun(import_id)))
+
+    def abandoned(self, now: datetime) -> tuple[StoredSize, ...]:
+        """Return the uploads that were abandoned, with the bytes of their content, the oldest first."""
+        query = select(ImportRow.id, ImportRow.created_at.label("since"), ImportRow.size_bytes)
+        query = query.where(*_abandoned(now)).order_by(ImportRow.created_at, ImportRow.id)
+        with self._database.reading() as connection:
+            return tuple(StoredSize(**row._mapping) for row in connection.execute(query))
 
     def submit(self, import_id: str, created_at: datetime, *, queue_limit: int | None = None) -> str:
         """Queue an import whose content is stored; return its id, or that of an unfinished one of the same content.
@@ -196,6 +202,11 @@ def forget_content(connection: Connection, import_id: str) -> None:
 def _begun(import_id: str) -> tuple[ColumnElement[bool], ...]:
     """Return the conditions of an import whose content is being stored."""
     return (ImportRow.id == import_id, ImportRow.is_received.is_(False))
+
+
+def _abandoned(now: datetime) -> tuple[ColumnElement[bool], ...]:
+    """Return the conditions of an upload that ended without its process being able to delete it."""
+    return ImportRow.is_received.is_(False), ImportRow.created_at < now - ABANDONED
 
 
 def _received() -> Any:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, func, or_, select
 
 from tapestry.service.store.database import StoreError
 from tapestry.service.store.deletion import run_sizes
@@ -21,6 +21,7 @@ from tapestry.service.store.tables import GraphRow, ImportRow, LeaseRow, RunRow,
 from tapestry.service.store.tenancy import tenant_of
 
 DAY = timedelta(days=1)
+ABANDONED = timedelta(hours=1)  # after which an upload that has not ended is not going on any more
 SOON_S = 30  # after which a job of the tenant may have ended
 
 
@@ -80,12 +81,15 @@ class Quotas:
             return limits_of(connection, self._database.tenant)
 
     def use(self, now: datetime) -> QuotaUse:
-        """Count what is used of all quotas; of the bytes those of runs, programs, tensors and unread uploads."""
+        """Count what is used of all quotas; of the bytes those of runs, programs, tensors and unread uploads.
+
+        An upload that was abandoned does not count.
+        """
         with self._database.reading() as connection:
             seconds, _ = _searched(connection, now)
-            return QuotaUse(_jobs(connection), _stored_bytes(connection), seconds)
+            return QuotaUse(_jobs(connection), _stored_bytes(connection, now), seconds)
 
-    def require_space(self) -> None:
+    def require_space(self, now: datetime) -> None:
         """Check that something more may be stored.
 
         Raises:
@@ -93,7 +97,7 @@ class Quotas:
         """
         with self._database.reading() as connection:
             limit = limits_of(connection, self._database.tenant).stored_bytes
-            used = 0 if limit is None else _stored_bytes(connection)
+            used = 0 if limit is None else _stored_bytes(connection, now)
         if limit is not None and used >= limit:
             hint = "delete runs, programs or tensors, or let the operator raise it"
             raise QuotaExceeded("stored_bytes", limit, used, None, hint)
@@ -140,10 +144,11 @@ def _searched(connection: Connection, now: datetime) -> tuple[float, datetime | 
     return float(seconds or 0) + sum(max(row.seconds, row.expected_s) for row in pending), first_ended
 
 
-def _stored_bytes(connection: Connection) -> int:
+def _stored_bytes(connection: Connection, now: datetime) -> int:
     graphs = connection.scalar(select(func.sum(func.length(GraphRow.document))))
     tensors = connection.scalar(select(func.sum(TensorRow.size_bytes)))
     pending = select(func.sum(ImportRow.size_bytes)).where(ImportRow.ended_at.is_(None))
-    imports = connection.scalar(pending)
+    goes_on = or_(ImportRow.is_received.is_(True), ImportRow.created_at >= now - ABANDONED)
+    imports = connection.scalar(pending.where(goes_on))
     runs = sum(run_sizes(connection).values())
     return int(graphs or 0) + int(tensors or 0) + int(imports or 0) + runs

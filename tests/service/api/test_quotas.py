@@ -78,11 +78,11 @@ def test_bytes_are_those_of_runs_programs_and_tensors(store: Store) -> None:
     document = len(mine.graphs.document(mine.runs.get(run_id).graph_id))
     runs = sum(mine.deletions.run_sizes().values())
     assert mine.quotas.use(NOON).stored_bytes == 400 + document + runs and runs > 0
-    mine.quotas.require_space()
+    mine.quotas.require_space(NOON)
     store.tenants.set_limits("ada", QuotaLimits(stored_bytes=400), NOON)
     with pytest.raises(QuotaExceeded, match="delete runs, programs or tensors"):
-        mine.quotas.require_space()
-    store.of("bob").quotas.require_space()
+        mine.quotas.require_space(NOON)
+    store.of("bob").quotas.require_space(NOON)
 
 
 def test_what_exceeds_a_quota_is_answered_with_figures_and_deletions_go_on(store_url: str) -> None:

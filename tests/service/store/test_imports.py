@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import func, select
 
+from tapestry.service.retention import Retention, collect
 from tapestry.service.store import (
     AlreadyEnded,
     ImportRequest,
@@ -14,11 +15,13 @@ from tapestry.service.store import (
     Job,
     LeaseLost,
     QueueFull,
+    QuotaExceeded,
+    QuotaLimits,
     Store,
     StoredImport,
     UnknownId,
 )
-from tapestry.service.store.imports import ABANDONED
+from tapestry.service.store.quotas import ABANDONED
 from tapestry.service.store.tables import ImportPartRow, ImportRow
 from tests.service.programs import NOON
 from tests.service.store.clocks import ManualClock, taken_over
@@ -155,6 +158,25 @@ def test_an_abandoned_upload_is_deleted_at_once_or_by_a_later_one(store: Store) 
     assert left not in ids and kept in ids and parts_left(store) == 3
     with pytest.raises(UnknownId):
         store.imports.submit(left, NOON)
+
+
+def test_an_abandoned_upload_counts_for_no_quota_and_is_collected_for_every_tenant(store: Store) -> None:
+    mine, size = store.of("ada"), len(b"content")
+    store.tenants.set_limits("ada", QuotaLimits(stored_bytes=size), NOON)
+    cut_off = mine.imports.begin(HASH, "big", HOW, NOON)
+    mine.imports.append(cut_off, 0, 0, b"content")
+    last, after = NOON + ABANDONED, NOON + ABANDONED + timedelta(seconds=1)
+    with pytest.raises(QuotaExceeded):
+        mine.quotas.require_space(last)
+    assert mine.quotas.use(last).stored_bytes == size and mine.quotas.use(after).stored_bytes == 0
+    mine.quotas.require_space(after)
+    waiting = queued(store)
+    assert collect(store, Retention(), last).imports == []
+    for dry in (True, False):
+        found = collect(store, Retention(), after, dry=dry)
+        assert (found.imports, found.size_bytes) == ([cut_off], size)
+    assert collect(store, Retention(), after).imports == []
+    assert parts_left(store) == 3 and [each.id for each in store.imports.page()] == [waiting]
 
 
 def test_a_full_queue_refuses_imports_and_their_places_are_known(store: Store) -> None:

@@ -201,6 +201,7 @@ ANSWERS: Mapping[str, Mapping[str, tuple[Callable[[Any, World], Any], Any]]] = {
         "begin": (lambda imports, w: len(imports.begin("0" * 64, "i", HOW, NOON)), 12),
         "append": (lambda imports, w: imports.append(w.begun, 0, 1, b"more"), UnknownId),
         "abandon": (lambda imports, w: imports.abandon(w.begun), None),
+        "abandoned": (lambda imports, w: w.begun in {one.id for one in imports.abandoned(later(1e6))}, False),
         "submit": (lambda imports, w: imports.submit(w.begun, NOON), UnknownId),
         "unfinished": (lambda imports, w: imports.unfinished("0" * 64), None),
         "get": (lambda imports, w: imports.get(w.imported), UnknownId),
@@ -231,7 +232,7 @@ ANSWERS: Mapping[str, Mapping[str, tuple[Callable[[Any, World], Any], Any]]] = {
     "quotas": {
         "limits": (lambda quotas, w: quotas.limits(), QuotaLimits()),
         "use": (lambda quotas, w: quotas.use(NOON), QuotaUse(0, 0, 0.0)),
-        "require_space": (lambda quotas, w: quotas.require_space(), None),
+        "require_space": (lambda quotas, w: quotas.require_space(NOON), None),
     },
     "learning": {
         "newest": (lambda learning, w: learning.newest(), 0),
