@@ -81,10 +81,10 @@ class ExecutionTimer:
             self._correction *= seconds / estimated_s
 
 
-def fits_in_memory(plans: Sequence[Plan]) -> bool:
-    """Return whether the simulated devices' memories fit into half of this computer's."""
+def fits_in_memory(plans: Sequence[Plan], share: float = SHARE_OF_MEMORY) -> bool:
+    """Return whether the simulated devices' memories fit into a share of this computer's, by default half of it."""
     needed = max((plan.cost["total_memory_bytes"] for plan in plans), default=0)
-    return needed <= SHARE_OF_MEMORY * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return needed <= share * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def execution_seconds(timer: ExecutionTimer, graph: Graph, plans: Sequence[Plan]) -> float:

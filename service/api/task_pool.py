@@ -28,7 +28,7 @@ STREAMS = 2  # generators at a time, so that a process is left for the other tas
 LONGEST_QUEUE = 16  # of the 40 threads that answer requests, those that may wait for the task pool
 LIMIT_S = 120.0
 PROCESSOR_S = 60.0
-MEMORY_SHARE = 0.5  # of the machine's, for all processes together
+MEMORY_SHARE = 0.15  # of the machine's, for all processes together
 TASKS_PER_PROCESS = 200
 ATTEMPTS = 2
 NICENESS = 10
@@ -46,7 +46,7 @@ log = logging.getLogger("tapestry.pool")
 class TaskPool:
     """A pool of worker processes that run tasks; `do` may be called from any thread, and waits.
 
-    By default a task has its share of half of this machine's memory, which it shares with other `pools` of the service.
+    By default a task has its share of 15 % of this machine's memory, which it shares with other `pools` of the service.
     """
 
     def __init__(

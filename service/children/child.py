@@ -6,6 +6,7 @@ import atexit
 import contextlib
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing import get_context
@@ -24,6 +25,7 @@ from tapestry.teg.child_processes import program_hidden, signals_held
 START_S = 60.0
 END_S = 5.0  # for a process that was killed to be gone
 CONTEXT = get_context("forkserver")
+_starting = threading.Lock()  # a start replaces what belongs to the whole process, for a moment
 _all: WeakSet[ChildProcess] = WeakSet()
 
 
@@ -66,7 +68,8 @@ class ChildProcess:
         self._pipe: Connection | None = None
         self._group: MemoryGroup | None = None
         self._excess: str | None = None
-        self._was_ended = False
+        self._was_ended = self._is_working = False
+        self._lock = threading.Lock()  # of what the watch over memory decides by
         self._system_kills = self._group_kills = 0
         self.tasks_begun = 0
         _all.add(self)
@@ -88,8 +91,10 @@ class ChildProcess:
         Raises:
             ChildDied: the process died before it could take the task.
         """
-        pipe = self._begun()
         self._system_kills = system_kills()
+        pipe = self._begun()
+        with self._lock:
+            self._excess, self._is_working = None, True
         self._group_kills = 0 if self._group is None else self._group.kills
         self.tasks_begun += 1
         if self._limits.memory_bytes is not None:
@@ -113,7 +118,7 @@ class ChildProcess:
         except (EOFError, OSError):
             raise self._death() from None
         if outcome.is_last:
-            WATCH.remove(self)
+            self._rest()
         if isinstance(outcome.error, MemoryError):
             self.dismiss()
             raise ChildDied("memory", f"it needs more memory than {self._allowed}")
@@ -136,14 +141,16 @@ class ChildProcess:
             self._was_ended = True
             self._kill()
 
-    def exceed(self, held_bytes: int) -> None:
-        """End the process, since it holds more memory than its limit."""
-        self._excess = f"it held {held_bytes / 2**20:,.0f} MiB of memory, more than {self._allowed}"
-        self._kill()
+    def exceed(self, pid: int, held_bytes: int) -> None:
+        """End the process if it is still this one and at work, since it holds more memory than its limit."""
+        with self._lock:
+            if self._is_working and self.pid == pid:
+                self._excess = f"it held {held_bytes / 2**20:,.0f} MiB of memory, more than {self._allowed}"
+                self._kill()
 
     def dismiss(self) -> None:
         """End the process, if there is one; the next task gets another one."""
-        WATCH.remove(self)
+        self._rest()
         process, pipe, group = self._process, self._pipe, self._group
         if process is not None:
             self._kill()
@@ -155,6 +162,12 @@ class ChildProcess:
         if group is not None:
             group.remove()
 
+    def _rest(self) -> None:
+        """Be watched no more: no task is under way."""
+        WATCH.remove(self)
+        with self._lock:
+            self._is_working = False
+
     @property
     def _allowed(self) -> str:
         limit_bytes = self._limits.memory_bytes
@@ -163,6 +176,10 @@ class ChildProcess:
     def _begun(self) -> Connection:
         if self._pipe is not None:
             return self._pipe
+        with _starting:
+            return self._start()
+
+    def _start(self) -> Connection:
         CONTEXT.set_forkserver_preload(self._preload)
         ours, theirs = CONTEXT.Pipe()
         arguments = (theirs, dict(os.environ), self._limits, self._niceness)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
+from collections.abc import Sequence
 from typing import Protocol
 
 from tapestry.service.children.memory import proportional_bytes, resident_bytes, session_processes
 
 LOOK_S = 0.3
+
+log = logging.getLogger("tapestry.children")
 
 
 class Watched(Protocol):
@@ -22,8 +26,8 @@ class Watched(Protocol):
     def limit_bytes(self) -> int:
         """The bytes that its session may hold."""
 
-    def exceed(self, held_bytes: int) -> None:
-        """End it, as it holds so many bytes."""
+    def exceed(self, pid: int, held_bytes: int) -> None:
+        """End its process, as that holds so many bytes, if it is still this one and at work."""
 
 
 class MemoryWatch:
@@ -53,12 +57,22 @@ class MemoryWatch:
             with self._changed:
                 self._changed.wait_for(lambda: bool(self._children))
                 children = list(self._children)
-            sessions = session_processes()
-            for child in children:
-                held_bytes = held(sessions.get(child.pid or -1, []), child.limit_bytes)
-                if held_bytes > child.limit_bytes:
-                    child.exceed(held_bytes)
+            try:
+                _look(children)
+            except Exception:
+                log.exception("the memory of children could not be looked at")
             time.sleep(LOOK_S)
+
+
+def _look(children: Sequence[Watched]) -> None:
+    sessions = session_processes()
+    for child in children:
+        pid = child.pid
+        if pid is None:
+            continue
+        held_bytes = held(sessions.get(pid, []), child.limit_bytes)
+        if held_bytes > child.limit_bytes:
+            child.exceed(pid, held_bytes)
 
 
 def held(pids: list[int], limit_bytes: int) -> int:

@@ -129,10 +129,10 @@ class Jobs:
         with self._database.reading() as connection:
             return frozenset(connection.scalars(query))
 
-    def release(self, job: Job, now: datetime, death: str | None = None) -> None:
-        """Return a job to the queue; the attempt does not count against it, but by the `death` of its process."""
+    def release(self, job: Job, now: datetime, death: str | None = None, *, counts: bool = False) -> None:
+        """Return a job to the queue; the attempt does not count, but by the death of its process, or if it `counts`."""
         with self._fenced(job, 0.0) as connection:
-            attempts = max(job.attempts_without_progress - 1, 0)
+            attempts = max(job.attempts_without_progress - (not counts), 0)
             free: dict[str, Any] = {"owner": None, "attempts_without_progress": attempts}
             if death is not None:
                 free |= {"deaths": job.deaths + 1, "last_death": death}

@@ -101,11 +101,13 @@ class Heartbeat:
         """Beat, and look between two beats whether somebody has cancelled what is held."""
         beats_at = time.monotonic() + self._beat_s
         while not self._stopped.wait(min(LOOK_S, self._beat_s)):
-            if time.monotonic() >= beats_at:
-                self._beat()
+            is_beat = time.monotonic() >= beats_at
+            try:
+                self._beat() if is_beat else self._look()
+            except Exception:  # without its heart a worker would lose all its jobs
+                log.exception("a fault of this program, please report it")
+            if is_beat:
                 beats_at = time.monotonic() + self._beat_s
-            else:
-                self._look()
 
     def _look(self) -> None:
         with self._lock:

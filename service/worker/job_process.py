@@ -29,7 +29,6 @@ PHASES_S: Mapping[str, float] = {
     "verifying": 3600.0,
     READING: 1800.0,
 }
-OVERTIME_S = 60.0  # a run ends by itself when its time is up; what it does then takes so long at most
 
 log = logging.getLogger("tapestry.worker")
 
@@ -63,8 +62,8 @@ class JobProcess:
             while (outcome := self._child.take(POLL_S)) is None or not outcome.is_last:
                 now = time.monotonic()
                 if outcome is not None:
-                    phase = str(outcome.result)
-                    phase_until = now + self._phases_s.get(phase, math.inf)
+                    phase, own_limit_s = outcome.result
+                    phase_until = now + min(self._phases_s.get(phase, math.inf), own_limit_s)
                 if held.is_lost:
                     self._end()
                     held.check()
@@ -141,7 +140,7 @@ class JobProcess:
 def _outcome_of(death: ChildDied) -> JobOutcome:
     """Return the outcome of an attempt whose child has died: of the job itself, unless somebody has killed it."""
     if death.cause == "killed":
-        return JobOutcome("released", message=f"its process died: {death}")
+        return JobOutcome("killed", message=f"its process died: {death}")
     return JobOutcome("died", message=str(death))
 
 

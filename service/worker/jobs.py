@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import tempfile
 import threading
@@ -65,13 +66,13 @@ class JobOutcome:
     A job that is `left` keeps its lease until that has stood still: the pause before the next attempt at a database.
     """
 
-    event: Literal["done", "released", "cancelled", "failed", "left", "died"]
+    event: Literal["done", "released", "cancelled", "failed", "left", "died", "killed"]
     problem: Mapping[str, Any] | None = None
     message: str = ""
 
 
 def do_job(context: ChildContext, job: Job, settings: JobSettings) -> JobOutcome:
-    """Do a job until it ends; reports the phases of a run or an import."""
+    """Do a job until it ends; reports the phases of a run or an import, and the seconds that its user grants each."""
     _begin(settings)
     try:
         store = store_at(settings.database_url)
@@ -96,9 +97,9 @@ def _attempt(context: ChildContext, job: Job, settings: JobSettings, store: Stor
     context.listen(hear)
     try:
         if job.kind == "run":
-            _search(held, settings, context.report)
+            _search(held, settings, lambda phase, limit_s: context.report((phase, limit_s)))
         elif job.kind == "import":
-            do_import(store, held, context.report)
+            do_import(store, held, lambda phase: context.report((phase, math.inf)))
         else:
             do_execution(store, held)
     except Drained:
@@ -171,7 +172,7 @@ def _trace() -> None:
     start_tracing(os.environ, "tapestry-worker")
 
 
-def _search(held: ClaimedJob, settings: JobSettings, on_phase: Callable[[str], None]) -> None:
+def _search(held: ClaimedJob, settings: JobSettings, on_phase: Callable[[str, float], None]) -> None:
     store = store_at(settings.database_url)
     with _executor(store, held.job, settings) as executor:
         SearchJob(store, held, executor, settings.islands, settings.checkpoint_s, on_phase).do()

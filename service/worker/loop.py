@@ -18,7 +18,7 @@ from tapestry.service.lifecycle import Event
 from tapestry.service.problems import problem
 from tapestry.service.store import Job, LeaseLost, Store, StoreError
 from tapestry.service.store.records import Kind
-from tapestry.service.worker.executing import LONGEST_S
+from tapestry.service.worker.executing import EXECUTION_MEMORY, LONGEST_S
 from tapestry.service.worker.heartbeat import Heartbeat
 from tapestry.service.worker.job_process import PHASES_S, JobProcess
 from tapestry.service.worker.job_spans import job_fields
@@ -29,7 +29,8 @@ log = logging.getLogger("tapestry.worker")
 
 MOST_DEATHS = 3  # of the process of a job, by which it is told to be the cause
 MOST_WITHOUT_PROGRESS = 10  # attempts that ended with their worker, without a checkpoint
-RUN_MEMORY, OTHER_MEMORY = 0.6, 0.5  # shares of the machine's memory
+# Shares of the machine's memory; the API's task pool has the rest of it.
+MEMORY: Mapping[Kind, float] = {"run": 0.45, "execution": EXECUTION_MEMORY, "import": 0.15}
 
 
 def new_name() -> str:
@@ -82,8 +83,8 @@ def work(store: Store, settings: WorkerSettings, draining: threading.Event) -> N
 
 def _limits(kind: Kind, settings: WorkerSettings) -> ChildLimits:
     if kind != "run":
-        return ChildLimits(share_of_memory(OTHER_MEMORY))
-    return ChildLimits(settings.memory_bytes or share_of_memory(RUN_MEMORY, settings.runs))
+        return ChildLimits(share_of_memory(MEMORY[kind]))
+    return ChildLimits(settings.memory_bytes or share_of_memory(MEMORY[kind], settings.runs))
 
 
 class _Lane:
@@ -111,14 +112,24 @@ class _Lane:
     def run(self) -> None:
         try:
             while not self._draining.is_set():
-                job = self._claim()
-                if job is None:
-                    self._help()
+                try:
+                    is_idle = not self._step()
+                except Exception:  # a lane that ended would leave jobs to nobody
+                    log.exception("a fault of this program, please report it")
+                    is_idle = True
+                if is_idle:
                     self._draining.wait(self._settings.poll_s)
-                    continue
-                self._do(job)
         finally:
             self._process.close()
+
+    def _step(self) -> bool:
+        """Do a job, or help with another worker's; return whether there was a job."""
+        job = self._claim()
+        if job is None:
+            self._help()
+        else:
+            self._do(job)
+        return job is not None
 
     def _claim(self) -> Job | None:
         now = datetime.now(UTC)
@@ -159,6 +170,10 @@ class _Lane:
                 self._store.observers.lost(job)
                 log.warning("%s %s: %s", job.kind, job.subject, error, extra=job_fields(job))
                 return
+            except (
+                OSError
+            ) as error:  # no process, or no file for it: another attempt is made later, perhaps elsewhere
+                outcome = JobOutcome("left", message=f"it cannot be begun: {error}")
             if outcome.message:
                 log.warning("%s %s: %s", job.kind, job.subject, outcome.message, extra=job_fields(job))
             self._record(job, outcome)
@@ -166,6 +181,8 @@ class _Lane:
     def _record(self, job: Job, outcome: JobOutcome) -> None:
         if outcome.event == "released":
             self._release(job)
+        elif outcome.event == "killed":
+            self._release(job, counts=True)
         elif outcome.event == "cancelled":
             self._end(job, "cancelled", None)
         elif outcome.event == "failed":
@@ -193,9 +210,9 @@ class _Lane:
         except StoreError as error:
             log.warning("%s %s: %s", job.kind, job.subject, error, extra=job_fields(job))
 
-    def _release(self, job: Job, death: str | None = None) -> None:
+    def _release(self, job: Job, death: str | None = None, *, counts: bool = False) -> None:
         try:
-            self._store.jobs.release(job, datetime.now(UTC), death)
+            self._store.jobs.release(job, datetime.now(UTC), death, counts=counts)
         except StoreError as error:
             log.warning("could not give %s %s back, its lease will run out: %s", job.kind, job.subject, error)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
@@ -26,7 +27,7 @@ from tapestry.optimizer import (
 )
 from tapestry.optimizer.archive.dominance import nondominated
 from tapestry.optimizer.run.plan import WORKERS_LOST
-from tapestry.optimizer.run.search import search
+from tapestry.optimizer.run.search import BOUNDS_SHARE, search
 from tapestry.optimizer.run.workers import WorkersLost
 from tapestry.service.frontier_checks import CheckTimer
 from tapestry.service.lifecycle import Event
@@ -47,6 +48,8 @@ log = logging.getLogger("tapestry.worker")
 LARGEST_SHOWN = 64
 ROUNDING = 1e-9  # a value and a bound computed from it may differ by so much
 BEFORE_SEARCH = ("", "compiling", "seeding")
+LONGEST_SEARCH_S = 86_400.0  # of a run that is limited by its evaluations
+OVERTIME_S = 60.0
 WORKING_S = 2.0  # between reports of a phase before the search
 
 
@@ -121,7 +124,7 @@ class SearchJob:
         pool: Executor,
         islands: int,
         checkpoint_s: float,
-        on_phase: Callable[[str], None] = lambda _: None,
+        on_phase: Callable[[str, float], None] = lambda _, __: None,
     ) -> None:
         self._store, self._held, self._pool, self._on_phase = store, held, pool, on_phase
         self._job, self._mine = held.job, store.of(held.job.tenant)
@@ -285,6 +288,14 @@ class SearchJob:
             self._report_work()
         return self._held.is_cancelled
 
+    def _limit_s(self, phase: str) -> float:
+        """Return the seconds that a phase may take by what the user allows, with some to end by itself."""
+        options = self._task.request.options
+        searching_s = LONGEST_SEARCH_S if options.seconds is None else options.seconds * (1 + BOUNDS_SHARE)
+        limit_s = searching_s if phase == "searching" else math.inf
+        left_s = math.inf if self._deadline is None else self._deadline.left_s
+        return min(limit_s, left_s) + OVERTIME_S
+
     def _report_work(self) -> None:
         """Count a step of the work before the search, and report it every few seconds."""
         self._steps += 1
@@ -311,7 +322,7 @@ class SearchJob:
             self._store.jobs.phase(self._job, datetime.now(UTC), self._held.lease_s, phase)
             self._phase, self._steps = phase, 0
             self._phase_began_s = self._reported_s = time.monotonic()
-            self._on_phase(phase)
+            self._on_phase(phase, self._limit_s(phase))
 
     def _checkpoint(self, snapshot: Snapshot) -> None:
         """Store the state of the search and publish its results since the last checkpoint, in one transaction."""
@@ -329,7 +340,7 @@ class SearchJob:
         )
         self._store.jobs.checkpoint(self._job, datetime.now(UTC), self._held.lease_s, update)
         if self._phase != update.phase:
-            self._on_phase(update.phase)
+            self._on_phase(update.phase, self._limit_s(update.phase))
         self._phase = update.phase
         self._shown.apply(added, removed)
         if self._held.is_draining:

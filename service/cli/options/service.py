@@ -80,7 +80,7 @@ def _runs(parser: Parser) -> None:
         "--memory",
         type=size,
         metavar="SIZE",
-        help="memory of one run with all its processes, such as 8GiB (default: they share 60 %% of the machine's)",
+        help="memory of one run with all its processes, such as 8GiB (default: they share 45 %% of the machine's)",
     )
 
 

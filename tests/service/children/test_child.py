@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -103,6 +104,30 @@ def test_who_waits_for_a_child_that_is_ended_gets_to_know(child: ChildProcess) -
     with pytest.raises(ChildDied) as death:
         child.take(PATIENCE_S)
     assert death.value.cause == "ended"
+
+
+def test_only_the_process_that_holds_too_much_is_ended_and_only_while_it_works(child: ChildProcess) -> None:
+    pid = outcome_of(child, os.getpid).result
+    child.exceed(pid, 10**12)  # looked at while the task was under way
+    assert outcome_of(child, os.getpid).result == pid
+    child.begin(time.sleep, (1000,))
+    child.exceed(pid + 1, 10**12)  # of another process
+    assert child.take(0.2) is None
+    child.exceed(pid, 10**12)
+    with pytest.raises(ChildDied, match="MiB of memory") as death:
+        child.take(PATIENCE_S)
+    assert death.value.cause == "memory"
+
+
+def test_children_may_begin_at_the_same_time() -> None:
+    main, warnings = sys.modules["__main__"], os.environ.get("PYTHONWARNINGS")
+    children = [ChildProcess("test", PRELOAD) for _ in range(4)]
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda one: outcome_of(one, os.getpid).result, children))
+    for one in children:
+        one.dismiss()
+    assert len(set(found)) == 4
+    assert sys.modules["__main__"] is main and os.environ.get("PYTHONWARNINGS") == warnings
 
 
 def test_a_child_ends_with_its_owner_however_that_dies(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import tempfile
@@ -10,6 +11,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from multiprocessing.util import get_temp_dir
 from pathlib import Path
 from typing import Any
 
@@ -57,8 +59,9 @@ def process(
 
 
 @pytest.fixture(autouse=True)
-def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Have temporary files lie in a folder of the test, with a name that is short enough for sockets."""
+def folder(store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Have temporary files, but those of the store, lie in a folder with a name that is short enough for sockets."""
+    get_temp_dir()  # that of `multiprocessing` stays where it is
     with tempfile.TemporaryDirectory(prefix="t-") as place:
         monkeypatch.setattr(tempfile, "tempdir", place)
         yield Path(place)
@@ -126,7 +129,7 @@ def test_want_of_memory_is_a_death_and_a_kill_is_none(bench: Bench, folder: Path
         eventually(lambda: jobs._child.pid, PATIENCE_S, "it begins")
         os.kill(jobs._child.pid or 0, signal.SIGKILL)
         outcome = doing.result(PATIENCE_S)
-    assert outcome.event == "released" and "not by this service" in outcome.message
+    assert outcome.event == "killed" and "not by this service" in outcome.message
 
 
 @contextmanager
@@ -155,6 +158,41 @@ def test_a_run_whose_process_dies_again_and_again_fails_with_the_reason(bench: B
     assert "its process died 3 times" in run.problem["detail"]
     assert "more than the 120 MiB that are allowed" in run.problem["detail"]
     assert bench.store.runs.get(innocent).status == "succeeded"
+
+
+def test_a_lane_goes_on_after_a_fault_of_the_machine(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    make, failures = tempfile.mkdtemp, [OSError(28, "No space left on device"), ValueError("a fault")]
+
+    def fail(*arguments: Any, **keywords: Any) -> str:
+        if failures and str(keywords.get("prefix", "")).startswith("jobs-"):
+            raise failures.pop(0)
+        return make(*arguments, **keywords)
+
+    monkeypatch.setattr(tempfile, "mkdtemp", fail)
+    run_id = bench.ask(two_layers(width=64), evaluations=500, rules=(), verify="none")
+    with working(bench.store, lease_s=0.5):
+        ended(bench, run_id)
+    assert bench.store.runs.get(run_id).status == "succeeded"
+    assert failures == [] and bench.store.runs.get(run_id).attempt == 3
+
+
+def test_a_search_that_its_user_limits_has_a_limit_of_its_own(bench: Bench, folder: Path) -> None:
+    bench.ask(two_layers(width=64), seconds=30, evaluations=20_000, rules=(), verify="none")
+    reported: list[tuple[str, float]] = []
+    with process(bench.store, folder) as jobs:
+        take = jobs._child.take
+
+        def noted(wait_s: float) -> Any:
+            outcome = take(wait_s)
+            if outcome is not None and not outcome.is_last:
+                reported.append(outcome.result)
+            return outcome
+
+        jobs._child.take = noted  # type: ignore[method-assign]
+        assert jobs.do(bench.claim()) == JobOutcome("done")
+    limits = dict(reported)
+    assert limits["compiling"] == math.inf
+    assert 90 < limits["searching"] < 92
 
 
 def test_runs_are_done_side_by_side(bench: Bench) -> None:
