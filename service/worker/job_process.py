@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import shutil
 import tempfile
 import time
@@ -20,6 +21,7 @@ from tapestry.service.worker.jobs import CANCEL, DRAIN, JobOutcome, JobSettings,
 PRELOAD = ("tapestry.service.worker.jobs",)
 POLL_S = 0.1
 GRACE_S = 1.0  # for a job that is cancelled or drained to end by itself
+WARM_S = 60.0
 JOBS_PER_PROCESS = 50
 # The seconds that a phase of a job may take, beside what its user limits; searching has the user's limits alone.
 PHASES_S: Mapping[str, float] = {
@@ -46,6 +48,15 @@ class JobProcess:
         self._settings, self._phases_s = settings, phases_s
         self._child = ChildProcess("jobs", PRELOAD, limits)
         self._folder = ""
+
+    def warm_up(self) -> None:
+        """Begin the child, which takes seconds where it is the first of its worker, before there is a job to cancel."""
+        try:
+            self._child.begin(os.getpid, ())
+            self._child.take(WARM_S)
+        except (ChildDied, OSError) as error:
+            log.warning("a process for jobs could not be begun, and is tried again with a job: %s", error)
+            self._end()
 
     def do(self, held: ClaimedJob, limit_s: float = math.inf) -> JobOutcome:
         """Do a job and return how it ended; `limit_s` is for all of it.

@@ -111,6 +111,7 @@ class _Lane:
 
     def run(self) -> None:
         try:
+            self._process.warm_up()
             while not self._draining.is_set():
                 try:
                     is_idle = not self._step()
