@@ -28,7 +28,7 @@ from scipy.stats import mannwhitneyu
 from tapestry.service.api.examples import GRAPH_ID
 from tapestry.service.serving import ServiceServer
 from tapestry.service.settings import Rates, ServiceSettings
-from tapestry.service.store import Store, TensorValue
+from tapestry.service.store import ImportRequest, Store, TensorValue
 from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.graph import Graph
 
@@ -37,6 +37,9 @@ METHODS = ("get", "post", "put", "patch", "delete")
 MADE = re.compile(
     r"\b[0-9a-f]{12}\b|[0-9-]{10}T[0-9:.+]{14,}"
 )  # ids and moments of what was made for the answer
+COMMON = {"dtype": "bf16", "member": "bf16"}  # parameters of paths that are no ids: the same for every tenant
+HOW = ImportRequest(False, "probe", ".mlir", {}, (), 2**20, 100, {})
+MODULE = b"func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> { return %x : tensor<2xf32> }"
 NAMING = ("post /v1/runs", "post /v1/batches")  # operations that name a program in their body
 
 
@@ -112,7 +115,7 @@ def request(http: httpx.Client, probe: TenantProbe, ids: Mapping[str, str]) -> t
     """Send a probe; return the answer and its time in seconds."""
     path = probe.path
     for name in probe.names:
-        path = path.replace(f"{{{name}}}", ids.get(name, "bf16"))
+        path = path.replace(f"{{{name}}}", ids[name] if name in ids else COMMON[name])
     body = fill(probe.body, ids)
     began = time.perf_counter()
     answer = http.request(probe.method, path, json=body, params=fill(dict(probe.query), ids) or None)
@@ -147,18 +150,20 @@ class ProbedOperation:
 
 def unknown_like(ids: Mapping[str, str]) -> dict[str, str]:
     """Return ids of the same form that nobody has."""
-    run, plan, execution, batch = (secrets.token_hex(6) for _ in range(4))
+    run, plan, execution, batch, imported = (secrets.token_hex(6) for _ in range(5))
     graph, tensor = secrets.token_hex(16), secrets.token_hex(3)
-    return _ids(graph, run, f"{run}-{plan}", execution, batch, tensor) | {"MINE": ids["MINE"]}
+    return _ids(graph, run, f"{run}-{plan}", execution, batch, imported, tensor) | {"MINE": ids["MINE"]}
 
 
-def _ids(graph: str, run: str, plan: str, execution: str, batch: str, tensor: str) -> dict[str, str]:
+def _ids(
+    graph: str, run: str, plan: str, execution: str, batch: str, imported: str, tensor: str
+) -> dict[str, str]:
     named = {"graph_id": graph, "run_id": run, "plan_id": plan, "execution_id": execution, "batch_id": batch}
-    return named | {"name": tensor, "GRAPH": graph, "RUN": run, "TENSOR": tensor}
+    return named | {"import_id": imported, "name": tensor, "GRAPH": graph, "RUN": run, "TENSOR": tensor}
 
 
 def other_tenant(http: httpx.Client, store: Store, tenant: str, graph: Graph) -> dict[str, str]:
-    """Let a tenant have a program, a finished run, an execution, a batch and a tensor; return their ids."""
+    """Let a tenant have a program, a finished run, an execution, a batch, an import and a tensor; return their ids."""
     mine = store.of(tenant)
     graph_id = mine.graphs.save(graph, datetime.now(UTC)).id
     run = {"graph_id": graph_id, "mesh": "dgx-h100", "budget": {"seconds": 2}}
@@ -171,9 +176,13 @@ def other_tenant(http: httpx.Client, store: Store, tenant: str, graph: Graph) ->
     execution = http.post(f"/v1/plans/{plan_id}/executions", json=wanted).raise_for_status().json()["id"]
     batch = {"graphs": [graph_id], "meshes": ["dgx-h100"], "name": "other"}
     batch_id = http.post("/v1/batches", json=batch).raise_for_status().json()["id"]
+    import_id = mine.imports.begin(secrets.token_hex(32), "probe", HOW, datetime.now(UTC))
+    mine.imports.append(import_id, 0, 0, MODULE)
+    mine.imports.submit(import_id, datetime.now(UTC))
+    http.get(f"/v1/imports/{import_id}").raise_for_status()
     tensor = secrets.token_hex(3)
     mine.tensors.put({tensor: TensorValue.of(np.ones(9, np.float32))}, datetime.now(UTC))
-    return _ids(graph_id, run_id, plan_id, execution, batch_id, tensor)
+    return _ids(graph_id, run_id, plan_id, execution, batch_id, import_id, tensor)
 
 
 def probe_all(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -12,7 +13,7 @@ import httpx
 import pytest
 from sqlalchemy import text
 
-from benchmarks.tenant_probes import TenantProbe, plain, probes, request, unknown_like
+from benchmarks.tenant_probes import COMMON, TenantProbe, plain, probes, request, unknown_like
 from tapestry.service.api.rates import TokenBucket
 from tapestry.service.settings import ProxyIdentity, Rates, SettingsError, service_settings
 from tapestry.service.store import AuditLine, Store, StoreError
@@ -38,7 +39,7 @@ def anywhere(store_url: str) -> Iterator[Service]:
 
 def ids_of(world: World, mine: str) -> dict[str, str]:
     ids = {"graph_id": world.graph, "run_id": world.run, "plan_id": world.plan, "name": TENSOR}
-    ids |= {"execution_id": world.execution, "batch_id": world.batch}
+    ids |= {"execution_id": world.execution, "batch_id": world.batch, "import_id": world.imported}
     return ids | {"GRAPH": world.graph, "RUN": world.run, "TENSOR": TENSOR, "MINE": mine}
 
 
@@ -47,9 +48,14 @@ def test_whatever_is_requested_with_ids_of_others_is_answered_as_with_unknown_on
     mine = anywhere.store.of("bob").graphs.save(two_layers(), NOON).id
     headers = key_of(anywhere, "bob")
     ids = ids_of(world, mine)
+    ada = key_of(anywhere, "ada")
+    assert anywhere.http.get(f"/v1/imports/{world.imported}", headers=ada).status_code == 200
     with httpx.Client(base_url=anywhere.address, headers=headers, timeout=30, verify=False) as http:
-        found: list[TenantProbe] = list(probes(http.get("/openapi.json").json()))
+        document = http.get("/openapi.json").json()
+        found: list[TenantProbe] = list(probes(document))
         assert len(found) >= 35
+        for of in (ids, unknown_like(ids)):  # no path is wrong for both for want of an id
+            assert set(re.findall(r"{(\w+)", " ".join(document["paths"]))) <= {*of, *COMMON}
         for probe in found:
             unknown = unknown_like(ids) | {"name": "bob-w", "TENSOR": "bob-w"}
             answers = [plain(request(http, probe, of)[0], of) for of in (ids, unknown)]
@@ -64,7 +70,6 @@ def test_whatever_is_requested_with_ids_of_others_is_answered_as_with_unknown_on
         assert http.get("/v1/learned").json()["prior"] == 0
         document = http.get(f"/v1/graphs/{mine}/document").json()
         assert http.post("/v1/graphs", json=document).json()["id"] == mine
-    ada = key_of(anywhere, "ada")
     here = anywhere.http.post("/v1/graphs", json=document, headers=ada).json()["id"]
     assert here == world.graph
     answer = anywhere.http.post("/v1/graphs", json=document, headers=key_of(anywhere, "eve"))
