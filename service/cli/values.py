@@ -37,6 +37,14 @@ def number(text: str) -> float:
         raise argparse.ArgumentTypeError(f"expected a number, not {text!r}") from None
 
 
+def above_zero(text: str) -> float:
+    """Parse a number above zero."""
+    value = number(text)
+    if not 0 < value < inf:
+        raise argparse.ArgumentTypeError(f"expected a number above 0, not {text!r}")
+    return value
+
+
 def duration(text: str) -> float:
     """Parse seconds, zero or more."""
     seconds = number(text)

@@ -26,11 +26,11 @@ from sqlalchemy import (
 
 from tapestry.service.scheduling import Shares, Waiting, decayed, next_job
 from tapestry.service.store.graphs import insert_if_new
+from tapestry.service.store.quotas import WEIGHT
 from tapestry.service.store.records import Kind
 from tapestry.service.store.tables import LeaseRow, TenantRow, UsageRow
 
 TURN = 0x7461706573747273  # the number by which those who claim jobs on PostgreSQL take turns
-WEIGHT = "weight"  # of a tenant, among its quotas
 
 _LEASES: Table = LeaseRow.__table__  # type: ignore[assignment]
 _L = _LEASES.c

@@ -43,6 +43,7 @@ class QuotaLimits:
         return {name: limit for name, limit in limits.items() if limit is not None}
 
 
+WEIGHT = "weight"  # of a tenant in fair shares, kept beside its quotas
 QUOTAS = tuple(field.name for field in fields(QuotaLimits))
 
 

@@ -34,23 +34,26 @@ def run(arguments: Namespace) -> int:
     if arguments.json:
         print_json({"items": documents} if arguments.action == "list" else documents[0])
     else:
-        print_table(("tenant", "jobs", "stored", "search in 24 h"), [_cells(one) for one in documents])
+        print_table(
+            ("tenant", "weight", "jobs", "stored", "search in 24 h"), [_cells(one) for one in documents]
+        )
     return OK
 
 
 def _set(store: Store, arguments: Namespace) -> None:
     given = {name: getattr(arguments, name) for name in QUOTAS if getattr(arguments, name) is not None}
-    if not given:
-        raise CommandError("say which quota: --jobs, --stored-bytes or --search-seconds")
+    if not given and arguments.weight is None:
+        raise CommandError("say what to set: --jobs, --stored-bytes, --search-seconds or --weight")
     changes = {name: None if value == NO_QUOTA else value for name, value in given.items()}
     limits = replace(store.tenants.limits(arguments.tenant), **changes)
-    store.tenants.set_limits(arguments.tenant, limits, datetime.now(UTC))
+    store.tenants.set_limits(arguments.tenant, limits, datetime.now(UTC), weight=arguments.weight)
 
 
 def _document(store: Store, name: str) -> dict[str, Any]:
     view = store.of(name)
     limits, used = view.quotas.limits().to_json(), view.quotas.use(datetime.now(UTC)).to_json()
-    return {"tenant": name, "quotas": {q: {"limit": limits.get(q), "used": used[q]} for q in QUOTAS}}
+    quotas = {quota: {"limit": limits.get(quota), "used": used[quota]} for quota in QUOTAS}
+    return {"tenant": name, "weight": store.tenants.weight(name), "quotas": quotas}
 
 
 def _cells(document: dict[str, Any]) -> tuple[str, ...]:
@@ -61,4 +64,4 @@ def _cells(document: dict[str, Any]) -> tuple[str, ...]:
         used, limit = quotas[name]["used"], quotas[name]["limit"]
         shown = [f"{value:,.15g}" if not unit else quantity(value, unit) for value in (used, limit or 0)]
         cells.append(shown[0] if limit is None else f"{shown[0]} of {shown[1]}")
-    return (document["tenant"], *cells)
+    return (document["tenant"], f"{document['weight']:g}", *cells)

@@ -18,7 +18,7 @@ from tapestry.service.cli.options.shared import (
     run_options,
     store,
 )
-from tapestry.service.cli.values import age, duration, name, quota, size, whole
+from tapestry.service.cli.values import above_zero, age, duration, name, quota, size, whole
 from tapestry.service.scheduling import HIGHEST, LOWEST, USUAL
 
 
@@ -178,7 +178,7 @@ def tenants(parser: Parser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=Parser)
     listed = actions.add_parser("list", help="list the tenants with their quotas, and what they use")
     shown = actions.add_parser("show", help="show the quotas of a tenant, and what it uses")
-    changed = actions.add_parser("set", help="set quotas of a tenant; those that are not named stay")
+    changed = actions.add_parser("set", help="set quotas or the weight of a tenant; what is not named stays")
     for action in (shown, changed):
         action.add_argument(
             "tenant", metavar="TENANT", help="its name; the first that is set makes the tenant"
@@ -192,6 +192,12 @@ def tenants(parser: Parser) -> None:
     changed.add_argument("--stored-bytes", type=quota(size), metavar="SIZE", help="what it may store: 10GB")
     changed.add_argument(
         "--search-seconds", type=quota(duration), metavar="SECONDS", help="of search in 24 hours: 36000"
+    )
+    changed.add_argument(
+        "--weight",
+        type=above_zero,
+        metavar="WEIGHT",
+        help="its share of the workers beside that of others: 2 is twice the usual one (1 at first)",
     )
     for action in (listed, shown, changed):
         store(action)

@@ -159,6 +159,7 @@ def test_quotas_are_set_shown_and_lifted_by_the_command_line(tapestry: Run) -> N
     shown = tapestry("tenants", "set", "team-a", "--jobs", "3", "--stored-bytes", "10GB", "--json").json
     assert shown == {
         "tenant": "team-a",
+        "weight": 1.0,
         "quotas": {
             "jobs": {"limit": 3, "used": 0},
             "stored_bytes": {"limit": 10_000_000_000, "used": 0},
@@ -169,8 +170,18 @@ def test_quotas_are_set_shown_and_lifted_by_the_command_line(tapestry: Run) -> N
     assert tapestry("tenants", "show", "team-a", "--json").json["quotas"]["jobs"]["limit"] is None
     lines = tapestry("tenants", "list").out.splitlines()
     assert [line.split()[0] for line in lines[1:] if line.strip("- ")] == ["default", "team-a"]
+    tapestry("tenants", "set", "team-a", "--weight", "2.5")
+    tapestry("tenants", "set", "team-a", "--search-seconds", "60")  # the weight stays
+    shown = tapestry("tenants", "show", "team-a", "--json").json
+    assert (shown["weight"], shown["quotas"]["search_seconds"]["limit"]) == (2.5, 60)
+    assert tapestry("tenants", "show", "team-a").out.splitlines()[-1].split()[:2] == ["team-a", "2.5"]
+    for wrong in ("0", "-1", "nan", "inf", "much"):
+        refused = tapestry("tenants", "set", "team-a", "--weight", wrong)
+        assert refused.code == 2 and "expected a number" in refused.err
     log = tapestry("audit", "--json").json["items"]
     assert [(line["action"], line["subject"], line["actor"]) for line in log] == [
+        ("set quotas", "stored_bytes 1e+10, search_seconds 60", "command line"),
+        ("set quotas", "stored_bytes 1e+10, search_seconds 3600, weight 2.5", "command line"),
         ("set quotas", "stored_bytes 1e+10, search_seconds 3600", "command line"),
         ("set quotas", "jobs 3, stored_bytes 1e+10", "command line"),
     ]

@@ -14,9 +14,9 @@ import pytest
 from sqlalchemy import Connection, event, insert, select, text, update
 
 from tapestry.service.scheduling import HALF_LIFE_S
-from tapestry.service.store import Job, QueuePlace, Store
+from tapestry.service.store import Job, QueuePlace, QuotaLimits, Store, StoreError
 from tapestry.service.store.claiming import shares_of
-from tapestry.service.store.tables import LeaseRow, RunRow, TenantRow, UsageRow
+from tapestry.service.store.tables import LeaseRow, RunRow, UsageRow
 from tests.service.databases import KINDS
 from tests.service.programs import NOON, two_layers
 from tests.service.store.clocks import ManualClock, taken_over
@@ -68,9 +68,12 @@ def used(store: Store) -> dict[str, float]:
 
 
 def test_a_tenant_of_twice_the_weight_gets_twice_as_much(store: Store) -> None:
-    with store._database.writing() as connection:
-        row = {"name": "a", "quotas": {"weight": 2}, "created_at": NOON}
-        connection.execute(insert(TenantRow).values(row))
+    store.tenants.set_limits("a", QuotaLimits(), NOON, weight=2)
+    store.tenants.set_limits("a", QuotaLimits(jobs=99), NOON)  # the weight stays
+    assert [store.tenants.weight(tenant) for tenant in "ab"] == [2.0, 1.0]
+    for wrong in (0.0, -1.0, float("nan"), float("inf")):
+        with pytest.raises(StoreError, match="the weight of a tenant is a number above 0"):
+            store.tenants.set_limits("a", QuotaLimits(), NOON, weight=wrong)
     submitted(store, "a", 8)
     submitted(store, "b", 8)
     assert Counter(claim(store).tenant for _ in range(9)) == {"a": 6, "b": 3}
