@@ -39,8 +39,9 @@ class SettingsError(ValueError):
 class Limits:
     """The limits of one request. Sizes in bytes, times in seconds.
 
-    A program of more than `import_bytes`, or that is not read within `import_seconds`, is read by a worker. Nothing is
-    taken where the disk of a database file has less than `free_bytes` left, or the database of a server takes more than
+    A program of more than `import_bytes`, or that is not read within `import_seconds`, is read by a worker. Jobs of
+    one tenant that wait are at most `queued_jobs`, and those of all `all_queued_jobs`. Nothing is taken where the
+    disk of a database file has less than `free_bytes` left, or the database of a server takes more than
     `stored_bytes` (None: without end).
     """
 
@@ -58,6 +59,7 @@ class Limits:
     run_evaluations: int = 10**9
     run_islands: int = 64
     queued_jobs: int = 100
+    all_queued_jobs: int = 10_000
     free_bytes: int = 256 * 2**20
     stored_bytes: int | None = None
 

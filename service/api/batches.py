@@ -117,7 +117,7 @@ def post_batch(body: BatchBody, request: Request, parts: Parts, key: Key = None)
         entries,
         datetime.now(UTC),
         priority=body.priority,
-        queue_limit=parts.settings.limits.queued_jobs,
+        queue_limits=parts.queue_limits,
         idempotency=known,
         reusable=None if body.fresh else versions(),
     )

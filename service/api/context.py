@@ -13,7 +13,7 @@ from tapestry.service.api.space import SpaceLeft
 from tapestry.service.api.task_pool import TaskPool
 from tapestry.service.api.users import user_of
 from tapestry.service.settings import ServiceSettings
-from tapestry.service.store import Store, TenantStore
+from tapestry.service.store import QueueLimits, Store, TenantStore
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,12 @@ class Context:
     event_feed: EventFeed
     answers: KeptAnswers
     space: SpaceLeft
+
+    @property
+    def queue_limits(self) -> QueueLimits:
+        """The limits on the jobs that wait."""
+        limits = self.settings.limits
+        return QueueLimits(limits.queued_jobs, limits.all_queued_jobs)
 
     def close(self) -> None:
         """Release all resources: end the event streams and the pool's processes, close the connections."""

@@ -125,7 +125,7 @@ def _submit(
         created_at=datetime.now(UTC),
         request=request,
         given=checked.given,
-        queue_limit=parts.settings.limits.queued_jobs,
+        queue_limits=parts.queue_limits,
         idempotency=idempotency(
             key, "POST executions", [plan.public_id, body.model_dump(mode="json"), digests]
         ),

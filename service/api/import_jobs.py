@@ -73,7 +73,7 @@ def _queued(parts: Context, upload: ProgramUpload) -> str:
             with path.open("rb") as content:
                 for number, portion in enumerate(iter(lambda: content.read(PORTION), b"")):
                     imports.append(import_id, file, number, portion)
-        return imports.submit(import_id, datetime.now(UTC), queue_limit=parts.settings.limits.queued_jobs)
+        return imports.submit(import_id, datetime.now(UTC), queue_limits=parts.queue_limits)
     except BaseException:
         imports.abandon(import_id)
         raise

@@ -24,7 +24,7 @@ _PROBLEMS = {
     415: ("unsupported_media_type", "expected Content-Type: application/json, not text/plain"),
     421: ("unknown_host", "this service does not answer to the name 'example.org'"),
     422: ("invalid", "/mesh: there is no mesh 'dgx-h10'; did you mean dgx-h100?"),
-    429: ("queue_full", "100 jobs wait already; try again later"),
+    429: ("queue_full", "100 jobs of this tenant wait already; try again later"),
     500: ("internal", "a fault of this program; its log says more under the request's id"),
     503: ("unavailable", "the database does not answer"),
     507: ("no_space", "the disk of the database has 1,048,576 bytes left, and 268,435,456 are kept free"),

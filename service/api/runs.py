@@ -95,7 +95,7 @@ def post_run(body: RunBody, request: Request, parts: Parts, key: Key = None) -> 
         checked_request(body, parts),
         datetime.now(UTC),
         priority=body.priority,
-        queue_limit=parts.settings.limits.queued_jobs,
+        queue_limits=parts.queue_limits,
         idempotency=known,
         reusable=None if body.fresh else versions(),
     )

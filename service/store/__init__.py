@@ -6,6 +6,7 @@ from tapestry.service.store.database import StoreError
 from tapestry.service.store.deletion import Deletions
 from tapestry.service.store.keys import SCOPES, ApiKey
 from tapestry.service.store.keys import Scope as KeyScope
+from tapestry.service.store.queue import QueueLimits
 from tapestry.service.store.quotas import QUOTAS, QuotaExceeded, QuotaLimits, QuotaUse
 from tapestry.service.store.records import (
     AnsweredEpoch,
@@ -78,6 +79,7 @@ __all__ = [
     "NewBatchEntry",
     "NewExecution",
     "QueueFull",
+    "QueueLimits",
     "QueuePlace",
     "QuotaExceeded",
     "QuotaLimits",

@@ -11,7 +11,7 @@ from sqlalchemy import func, insert, select
 from tapestry.service.scheduling import USUAL
 from tapestry.service.store.codec import stored_options
 from tapestry.service.store.pages import newest
-from tapestry.service.store.queue import remember
+from tapestry.service.store.queue import QueueLimits, remember
 from tapestry.service.store.records import (
     Cursor,
     Idempotency,
@@ -47,7 +47,7 @@ class Batches:
         created_at: datetime,
         *,
         priority: int = USUAL,
-        queue_limit: int | None = None,
+        queue_limits: QueueLimits | None = None,
         idempotency: Idempotency | None = None,
         reusable: Mapping[str, str] | None = None,
     ) -> Submitted:
@@ -73,7 +73,7 @@ class Batches:
                         created_at,
                         priority=priority,
                         place=number,
-                        queue_limit=queue_limit,
+                        queue_limits=queue_limits,
                         idempotency=None,
                         reusable=reusable,
                     ).id

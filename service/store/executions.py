@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, LargeBinary, Row, insert, select, type_coerce
 
 from tapestry.service.scheduling import EXECUTION_S
-from tapestry.service.store.queue import submit
+from tapestry.service.store.queue import QueueLimits, submit
 from tapestry.service.store.records import Idempotency, NewExecution, StoredExecution, Submitted
 from tapestry.service.store.sessions import Database, UnknownId
 from tapestry.service.store.tables import ExecutionRow, PlanRow
@@ -56,7 +56,7 @@ class Executions:
         created_at: datetime,
         request: TensorRequest | None = None,
         given: Mapping[str, TensorValue] | None = None,
-        queue_limit: int | None = None,
+        queue_limits: QueueLimits | None = None,
         idempotency: Idempotency | None = None,
     ) -> Submitted:
         """Queue an execution; raises as `Runs.submit`. `given` are the values of inputs that `request` names."""
@@ -89,7 +89,7 @@ class Executions:
                 created_at,
                 write,
                 expected_s=EXECUTION_S,
-                queue_limit=queue_limit,
+                queue_limits=queue_limits,
                 idempotency=idempotency,
             )
 

@@ -16,7 +16,7 @@ from sqlalchemy import ColumnElement, Connection, Row, and_, delete, func, inser
 from tapestry.service.lifecycle import is_ended, next_status
 from tapestry.service.scheduling import IMPORT_S
 from tapestry.service.store.pages import newest
-from tapestry.service.store.queue import lock_places, submit
+from tapestry.service.store.queue import QueueLimits, lock_places, submit
 from tapestry.service.store.quotas import ABANDONED
 from tapestry.service.store.records import Cursor, ImportRequest, StoredImport, StoredSize
 from tapestry.service.store.sessions import AlreadyEnded, Database, InUse, UnknownId
@@ -88,11 +88,11 @@ class Imports:
         with self._database.reading() as connection:
             return tuple(StoredSize(**row._mapping) for row in connection.execute(query))
 
-    def submit(self, import_id: str, created_at: datetime, *, queue_limit: int | None = None) -> str:
+    def submit(self, import_id: str, created_at: datetime, *, queue_limits: QueueLimits | None = None) -> str:
         """Queue an import whose content is stored; return its id, or that of an unfinished one of the same content.
 
         Raises:
-            QueueFull: `queue_limit` jobs wait already.
+            QueueFull: too many jobs wait already.
             UnknownId: its upload was taken for abandoned.
         """
         with self._database.writing() as connection:
@@ -116,7 +116,7 @@ class Imports:
                 created_at,
                 write,
                 expected_s=IMPORT_S,
-                queue_limit=queue_limit,
+                queue_limits=queue_limits,
                 idempotency=None,
             )
             return submitted.id

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -21,6 +22,14 @@ KEYS_KEPT = timedelta(hours=24)
 LAST_PLACE = 0x7461706573747271  # the number by which those who queue jobs on PostgreSQL take turns
 
 
+@dataclass(frozen=True)
+class QueueLimits:
+    """The most jobs that may wait: of one tenant, and of all together, so that none can shut the others out."""
+
+    own: int
+    all_tenants: int
+
+
 def submit(
     connection: Connection,
     kind: Kind,
@@ -31,7 +40,7 @@ def submit(
     priority: int = USUAL,
     expected_s: float,
     place: int = 0,
-    queue_limit: int | None,
+    queue_limits: QueueLimits | None,
     idempotency: Idempotency | None,
     reused: str | None = None,
 ) -> Submitted:
@@ -42,7 +51,7 @@ def submit(
 
     Raises:
         KeyReused: the key was used for another request.
-        QueueFull: `queue_limit` jobs wait already.
+        QueueFull: too many jobs wait already.
         QuotaExceeded: the tenant has no more jobs or seconds left.
     """
     if idempotency is not None:
@@ -51,10 +60,9 @@ def submit(
             return before
     if reused is not None:
         return Submitted(reused, False, created_at)
-    if queue_limit is not None:
+    if queue_limits is not None:
         lock_places(connection)
-        if waiting(connection) >= queue_limit:
-            raise QueueFull(f"{queue_limit} jobs wait already; try again later")
+        _require_place(connection, queue_limits)
     require_job(connection, kind, expected_s, created_at)
     write()
     row = {
@@ -80,6 +88,15 @@ def waiting(connection: Connection) -> int:
     """Return the number of jobs, of all tenants, that no worker has claimed."""
     leases = LeaseRow.__table__
     return connection.scalar(select(func.count()).select_from(leases).where(leases.c.owner.is_(None))) or 0
+
+
+def _require_place(connection: Connection, limits: QueueLimits) -> None:
+    """Check that one more job of the tenant may wait; what is refused tells nothing of the jobs of others."""
+    own = select(func.count()).select_from(LeaseRow).where(LeaseRow.owner.is_(None))
+    if (connection.scalar(own) or 0) >= limits.own:
+        raise QueueFull(f"{limits.own:,} jobs of this tenant wait already; try again later")
+    if waiting(connection) >= limits.all_tenants:
+        raise QueueFull("the queue of this service is full; try again later")
 
 
 def oldest(connection: Connection) -> dict[str, datetime]:

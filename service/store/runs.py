@@ -18,7 +18,7 @@ from tapestry.service.store.codec import graph_values, run_summary, stored_optio
 from tapestry.service.store.database import StoreError
 from tapestry.service.store.finished import put_finished, requested_values
 from tapestry.service.store.pages import newest
-from tapestry.service.store.queue import append_status, revise, submit
+from tapestry.service.store.queue import QueueLimits, append_status, revise, submit
 from tapestry.service.store.records import (
     Cursor,
     FinishedRun,
@@ -97,7 +97,7 @@ class Runs:
         created_at: datetime,
         *,
         priority: int = USUAL,
-        queue_limit: int | None = None,
+        queue_limits: QueueLimits | None = None,
         idempotency: Idempotency | None = None,
         reusable: Mapping[str, str] | None = None,
     ) -> Submitted:
@@ -112,7 +112,7 @@ class Runs:
                 request,
                 created_at,
                 priority=priority,
-                queue_limit=queue_limit,
+                queue_limits=queue_limits,
                 idempotency=idempotency,
                 reusable=reusable,
             )
@@ -299,7 +299,7 @@ def submit_run(
     *,
     priority: int,
     place: int = 0,
-    queue_limit: int | None,
+    queue_limits: QueueLimits | None,
     idempotency: Idempotency | None,
     reusable: Mapping[str, str] | None,
 ) -> Submitted:
@@ -323,7 +323,7 @@ def submit_run(
         priority=priority,
         place=place,
         expected_s=expected_seconds(request.options),
-        queue_limit=queue_limit,
+        queue_limits=queue_limits,
         idempotency=idempotency,
         reused=equal,
     )

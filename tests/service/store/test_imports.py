@@ -15,6 +15,7 @@ from tapestry.service.store import (
     Job,
     LeaseLost,
     QueueFull,
+    QueueLimits,
     QuotaExceeded,
     QuotaLimits,
     Store,
@@ -185,7 +186,7 @@ def test_a_full_queue_refuses_imports_and_their_places_are_known(store: Store) -
     assert store.waiting.position(first, "run") is None
     third = begun(store, "c" * 64)
     with pytest.raises(QueueFull):
-        store.imports.submit(third, NOON, queue_limit=2)
+        store.imports.submit(third, NOON, queue_limits=QueueLimits(2, 100))
     assert [found.id for found in store.imports.page()] == [second, first]
     claimed(store)
     assert [store.waiting.position(each, "import") for each in (first, second)] == [None, 1]

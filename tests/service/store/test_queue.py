@@ -15,6 +15,7 @@ from tapestry.service.store import (
     KeyReused,
     NewBatchEntry,
     QueueFull,
+    QueueLimits,
     Store,
     StoreError,
     UnknownId,
@@ -78,8 +79,8 @@ def test_the_same_request_under_the_same_key_is_one_run(store: Store, graph_id: 
 
 
 def test_a_repeated_request_is_answered_even_when_the_queue_is_full(store: Store, graph_id: str) -> None:
-    first = store.runs.submit(request_for(graph_id), NOON, queue_limit=1, idempotency=KEY)
-    again = store.runs.submit(request_for(graph_id), NOON, queue_limit=1, idempotency=KEY)
+    first = store.runs.submit(request_for(graph_id), NOON, queue_limits=QueueLimits(1, 100), idempotency=KEY)
+    again = store.runs.submit(request_for(graph_id), NOON, queue_limits=QueueLimits(1, 100), idempotency=KEY)
     assert (again.id, again.is_replay) == (first.id, True)
 
 
@@ -108,7 +109,7 @@ def test_a_key_is_forgotten_after_a_day(store: Store, graph_id: str) -> None:
 def test_a_request_that_was_refused_does_not_use_up_its_key(store: Store, graph_id: str) -> None:
     store.runs.submit(request_for(graph_id), NOON)
     with pytest.raises(QueueFull):
-        store.runs.submit(request_for(graph_id), NOON, queue_limit=1, idempotency=KEY)
+        store.runs.submit(request_for(graph_id), NOON, queue_limits=QueueLimits(1, 100), idempotency=KEY)
     assert not store.runs.submit(request_for(graph_id), NOON, idempotency=KEY).is_replay
 
 
@@ -127,11 +128,11 @@ def test_one_request_sent_many_times_at_once_is_one_run(store: Store, graph_id: 
 
 def test_a_full_queue_takes_no_more_until_somebody_claims(store: Store, graph_id: str) -> None:
     for _ in range(2):
-        store.runs.submit(request_for(graph_id), NOON, queue_limit=2)
-    with pytest.raises(QueueFull, match="2 jobs wait already"):
-        store.runs.submit(request_for(graph_id), NOON, queue_limit=2)
+        store.runs.submit(request_for(graph_id), NOON, queue_limits=QueueLimits(2, 100))
+    with pytest.raises(QueueFull, match="2 jobs of this tenant wait already"):
+        store.runs.submit(request_for(graph_id), NOON, queue_limits=QueueLimits(2, 100))
     assert store.jobs.claim("ada", later(1), LEASE_S) is not None
-    store.runs.submit(request_for(graph_id), NOON, queue_limit=2)
+    store.runs.submit(request_for(graph_id), NOON, queue_limits=QueueLimits(2, 100))
     assert store.jobs.counts()["queued"] == 2
 
 
@@ -142,7 +143,7 @@ def test_the_limit_holds_when_many_ask_at_once(store: Store, graph_id: str) -> N
     def send(_: int) -> bool:
         barrier.wait()
         try:
-            store.runs.submit(request_for(graph_id), NOON, queue_limit=3)
+            store.runs.submit(request_for(graph_id), NOON, queue_limits=QueueLimits(3, 100))
         except QueueFull:
             return False
         return True
@@ -153,9 +154,11 @@ def test_the_limit_holds_when_many_ask_at_once(store: Store, graph_id: str) -> N
 
 def test_executions_count_in_the_same_queue(store: Store, graph_id: str) -> None:
     plan = store.runs.find(store.runs.save_finished(finished_run(two_layers()))).frontier[0]
-    store.executions.submit(plan.key, backend="dry", values=False, seed=0, created_at=NOON, queue_limit=1)
+    store.executions.submit(
+        plan.key, backend="dry", values=False, seed=0, created_at=NOON, queue_limits=QueueLimits(1, 100)
+    )
     with pytest.raises(QueueFull):
-        store.runs.submit(request_for(graph_id), NOON, queue_limit=1)
+        store.runs.submit(request_for(graph_id), NOON, queue_limits=QueueLimits(1, 100))
 
 
 def test_a_run_of_higher_priority_goes_first(store: Store, graph_id: str) -> None:

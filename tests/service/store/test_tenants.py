@@ -13,6 +13,7 @@ from sqlalchemy import delete, func, insert, select, update
 
 from tapestry.hardware import load_mesh
 from tapestry.optimizer.run.plan import Rate
+from tapestry.service.retention import Retention, collect
 from tapestry.service.store import (
     ComputedTensors,
     Idempotency,
@@ -21,6 +22,7 @@ from tapestry.service.store import (
     Kin,
     NewBatchEntry,
     QueueFull,
+    QueueLimits,
     QuotaLimits,
     QuotaUse,
     Rewriting,
@@ -312,12 +314,37 @@ def test_snapshots_are_numbered_and_runs_related_within_a_tenant(store: Store) -
     assert store.of("bob").runs.related(kin, "dgx-h100") == (own["bob"],)
 
 
-def test_the_limit_of_the_queue_is_that_of_all_tenants(store: Store) -> None:
+def test_a_tenant_fills_its_own_places_of_the_queue_and_not_those_of_others(store: Store) -> None:
+    graphs = {tenant: store.of(tenant).graphs.save(two_layers(), NOON).id for tenant in ("ada", "bob")}
+    limits = QueueLimits(2, 100)
+    for seed in range(2):
+        store.of("ada").runs.submit(request_for(graphs["ada"], seed=seed), NOON, queue_limits=limits)
+    with pytest.raises(QueueFull, match="2 jobs of this tenant wait already"):
+        store.of("ada").runs.submit(request_for(graphs["ada"], seed=2), NOON, queue_limits=limits)
+    for seed in range(2):
+        store.of("bob").runs.submit(request_for(graphs["bob"], seed=seed), NOON, queue_limits=limits)
+
+
+def test_all_tenants_share_a_limit_of_the_queue_whose_message_has_no_figures(store: Store) -> None:
     for tenant in ("ada", "bob"):
         graph = store.of(tenant).graphs.save(two_layers(), NOON).id
-        store.of(tenant).runs.submit(request_for(graph), NOON, queue_limit=2)
-    with pytest.raises(QueueFull):
-        store.of("bob").runs.submit(request_for(graph, seed=2), NOON, queue_limit=2)
+        store.of(tenant).runs.submit(request_for(graph), NOON, queue_limits=QueueLimits(2, 2))
+    with pytest.raises(QueueFull, match=r"^the queue of this service is full; try again later$"):
+        store.of("bob").runs.submit(request_for(graph, seed=2), NOON, queue_limits=QueueLimits(2, 2))
+
+
+def test_tenants_that_only_a_proxy_names_are_known_by_their_rows_and_collected(store: Store) -> None:
+    store.of("of-graph").graphs.save(two_layers(), NOON)
+    store.of("of-import").imports.begin("0" * 64, "i", HOW, NOON)
+    store.of("of-tensor").tensors.put({TENSOR: VALUE}, NOON)
+    runs, graph = store.of("of-run").runs, store.of("of-run").graphs.save(two_layers(), NOON).id
+    run_id = runs.submit(request_for(graph), NOON).id
+    runs.request_cancel(run_id, later(1))
+    names = ("default", "of-graph", "of-import", "of-run", "of-tensor")
+    assert store.tenants.names() == names
+    assert tuple(view.tenant for view in store.of_all()) == names
+    found = collect(store, Retention(seconds=0.0), later(1e6))
+    assert found.runs == [run_id] and (len(found.graphs), len(found.imports)) == (2, 1)
 
 
 def test_a_key_makes_its_tenant_known_and_names_are_checked(store: Store) -> None:
