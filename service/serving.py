@@ -23,7 +23,7 @@ from tapestry.service.api.context import Context
 from tapestry.service.connections import Connections, LimitedProtocol
 from tapestry.service.logs import start_logging
 from tapestry.service.server_processes import ServerProcesses
-from tapestry.service.settings import ServiceSettings, SettingsError
+from tapestry.service.settings import TRUSTED_PROXIES, ServiceSettings, SettingsError
 from tapestry.service.store import Store, StoreError
 from tapestry.service.telemetry.tracing import start_tracing, stop_tracing
 from tapestry.service.temporary import temporary_folder
@@ -32,7 +32,6 @@ from tapestry.service.worker.supervisor import EmbeddedWorker
 GRACE_S = 10.0
 ENDING_S = 3.0  # beyond it, until a process has ended
 BACKLOG = 512
-PROXIES = "FORWARDED_ALLOW_IPS"  # of uvicorn: the addresses of proxies whose X-Forwarded-* headers are true
 ACCEPTED_AT_ONCE = 4  # by one of several processes, so that the others get their share
 OTHER_FILES = 512  # of the database, the task pool and libraries
 TICKS = 10  # of the server's, a tenth of a second each, between two looks for slow clients
@@ -174,7 +173,8 @@ def _server_of(settings: ServiceSettings, backlog: int = BACKLOG) -> _Server:
         access_log=False,
         timeout_graceful_shutdown=int(GRACE_S),
         server_header=False,
-        proxy_headers=PROXIES in os.environ,  # else whoever runs here could name another address as its own
+        proxy_headers=TRUSTED_PROXIES
+        in os.environ,  # else whoever runs here could name another address as its own
     )
     return _Server(config, app.state.context, connections)
 

@@ -104,7 +104,7 @@ class Heartbeat:
             is_beat = time.monotonic() >= beats_at
             try:
                 self._beat() if is_beat else self._look()
-            except Exception:  # without its heart a worker would lose all its jobs
+            except Exception:  # without heartbeats a worker would lose all its jobs
                 log.exception("a fault of this program, please report it")
             if is_beat:
                 beats_at = time.monotonic() + self._beat_s

@@ -58,7 +58,7 @@ def known_variables() -> set[str]:
         for node in ast.walk(ast.parse(source.read_text()))
         if isinstance(node, ast.Constant)
         and isinstance(node.value, str)
-        and node.value.startswith("TAPESTRY_")
+        and node.value.startswith(("TAPESTRY_", "FORWARDED_"))
     }
 
 

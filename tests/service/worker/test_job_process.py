@@ -160,7 +160,7 @@ def test_a_run_whose_process_dies_again_and_again_fails_with_the_reason(bench: B
     assert bench.store.runs.get(innocent).status == "succeeded"
 
 
-def test_a_lane_goes_on_after_a_fault_of_the_machine(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lane_goes_on_after_a_fault(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     make, failures = tempfile.mkdtemp, [OSError(28, "No space left on device"), ValueError("a fault")]
 
     def fail(*arguments: Any, **keywords: Any) -> str:
