@@ -19,6 +19,8 @@ from urllib.parse import urlsplit
 import httpx
 import numpy as np
 
+from tapestry.service.children.memory import descendants, proportional_bytes
+
 WRK = shutil.which("wrk")
 SCRIPT = """local paths, k = {{{paths}}}, 0
 request = function()
@@ -91,16 +93,10 @@ def percentiles(took: Sequence[float]) -> dict[str, float]:
     return {"count": len(took), "p50_ms": p50, "p95_ms": p95, "p99_ms": p99, "max_ms": max(took)}
 
 
-def memory_bytes(pid: int) -> int:
-    """Return the memory of a process, of which shared pages count in proportion (PSS)."""
-    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    return 1024 * int(next(line.split()[1] for line in lines if line.startswith("Pss:")))
-
-
 def cpu_s(pid: int) -> float:
     """Return the seconds of processor time that a process and its children have taken."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    fields = [Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split() for each in (pid, *children)]
+    processes = (pid, *descendants(pid))
+    fields = [Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split() for each in processes]
     return sum(int(found[11]) + int(found[12]) for found in fields) / os.sysconf("SC_CLK_TCK")
 
 
@@ -120,13 +116,13 @@ async def _streams(place: Any, run_id: str, count: int, pid: int) -> dict[str, A
         return writer
 
     readers: list[asyncio.Task[None]] = []
-    before, writers = memory_bytes(pid), []
+    before, writers = proportional_bytes(pid), []
     began = time.perf_counter()
     for _ in range(0, count, 50):
         writers += await asyncio.gather(*(opened() for _ in range(50)))
     opening_s = time.perf_counter() - began
     await asyncio.sleep(OPEN_S)
-    while_open = memory_bytes(pid)
+    while_open = proportional_bytes(pid)
     for writer in writers:
         writer.close()
     return {

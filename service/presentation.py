@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC
+from datetime import UTC, datetime
 from typing import Any
 
 from tapestry.costmodel.known_objectives import objective_called
@@ -114,15 +114,17 @@ def result_document(result: Any, checked: CheckResults, options: RunOptions) -> 
     }
 
 
+def moment(at: datetime | None) -> str | None:
+    """Convert a moment to text in ISO 8601, in UTC; None stays None."""
+    return None if at is None else at.astimezone(UTC).isoformat()
+
+
 def queue_document(place: QueuePlace | None) -> dict[str, Any] | None:
     """Convert the place of a run that waits to JSON; None for a run that does not."""
     if place is None:
         return None
     moments = ("expected_start", "earliest_start", "latest_start")
-    texts = {
-        name: None if (at := getattr(place, name)) is None else at.astimezone(UTC).isoformat()
-        for name in moments
-    }
+    texts = {name: moment(getattr(place, name)) for name in moments}
     return {"position": place.position, **texts, "guess": place.is_guess}
 
 
@@ -223,6 +225,6 @@ def tensor_document(tensor: NamedTensor) -> dict[str, Any]:
         "digest": tensor.digest,
         "place": None if tensor.place is None else tensor.place.to_json(),
         "load": None if tensor.load is None else tensor.load.to_json(),
-        "stored_at": tensor.stored_at.astimezone(UTC).isoformat(),
+        "stored_at": moment(tensor.stored_at),
         "links": {"self": path, "content": f"{path}/content"},
     }

@@ -23,6 +23,7 @@ from tapestry.service.api.pages import cursor_of, read_cursor
 from tapestry.service.api.priorities import check_priority
 from tapestry.service.api.runs import checked_request
 from tapestry.service.lifecycle import is_ended
+from tapestry.service.presentation import moment
 from tapestry.service.problems import problem
 from tapestry.service.provenance import versions
 from tapestry.service.requests import InvalidRequest
@@ -214,7 +215,7 @@ def _summary(batch: StoredBatch) -> dict[str, Any]:
         "id": batch.id,
         "name": batch.name,
         "count": batch.count,
-        "created_at": batch.created_at.astimezone(UTC).isoformat(),
+        "created_at": moment(batch.created_at),
         "links": {"self": path, "cancel": f"{path}/cancel"},
     }
 

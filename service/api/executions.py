@@ -23,6 +23,7 @@ from tapestry.service.api.shape_faults import shape_faults
 from tapestry.service.api.tensor_answers import FileFormat, file_answer, tensor_file
 from tapestry.service.api.tensor_tasks import CheckedValues, check_values
 from tapestry.service.api.uploads import private_file, receive
+from tapestry.service.presentation import moment
 from tapestry.service.store import StoredExecution, TensorRequest
 from tapestry.teg.faults import Fault
 
@@ -197,8 +198,8 @@ def execution_document(execution: StoredExecution) -> dict[str, Any]:
         "counts": None if execution.counts is None else dict(execution.counts),
         "verified": None if execution.verified is None else dict(execution.verified),
         "problem": None if execution.problem is None else dict(execution.problem),
-        "created_at": execution.created_at.astimezone(UTC).isoformat(),
-        "ended_at": None if ended is None else ended.astimezone(UTC).isoformat(),
+        "created_at": moment(execution.created_at),
+        "ended_at": moment(ended),
         "links": _links(execution),
     }
 

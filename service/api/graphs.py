@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from datetime import UTC
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
@@ -40,7 +39,7 @@ from tapestry.service.api.uploads import private_file, private_folder, receive, 
 from tapestry.service.archives import ZIP, place_in
 from tapestry.service.graphs import priced_resources
 from tapestry.service.importing import LONGEST_NAME, SaveResult
-from tapestry.service.presentation import objective_document
+from tapestry.service.presentation import moment, objective_document
 from tapestry.service.provenance import versions
 from tapestry.service.store import ImportRequest, StoredGraph, UnknownId
 from tapestry.teg.content_hash import content_hash
@@ -225,7 +224,7 @@ def graph_document(graph: StoredGraph) -> dict[str, Any]:
         "name": graph.name,
         "blocks": graph.blocks,
         "lacks_values": graph.lacks_values,
-        "created_at": graph.created_at.astimezone(UTC).isoformat(),
+        "created_at": moment(graph.created_at),
         "summary": None if graph.summary is None else dict(graph.summary),
         "objectives": [
             objective_document(objective)

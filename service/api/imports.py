@@ -13,6 +13,7 @@ from tapestry.service.api.models import ImportAnswer, ImportsAnswer
 from tapestry.service.api.openapi_parts import KEPT, ImportId, PageCursor, PageLimit, problems
 from tapestry.service.api.pages import cursor_of, read_cursor
 from tapestry.service.api.preferences import Preferences
+from tapestry.service.presentation import moment
 from tapestry.service.store import StoredImport
 
 router = APIRouter(prefix="/v1/imports", tags=["graphs"])
@@ -77,12 +78,8 @@ def import_document(parts: Context, found: StoredImport) -> dict[str, Any]:
         "graph_id": found.graph_id,
         "problem": None if found.problem is None else dict(found.problem),
         "cancel_requested": found.cancel_requested,
-        "created_at": _text(found.created_at),
-        "started_at": _text(found.started_at),
-        "ended_at": _text(found.ended_at),
+        "created_at": moment(found.created_at),
+        "started_at": moment(found.started_at),
+        "ended_at": moment(found.ended_at),
         "links": {"self": path, "cancel": f"{path}/cancel", **graph},
     }
-
-
-def _text(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.astimezone(UTC).isoformat()

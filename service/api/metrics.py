@@ -21,10 +21,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from tapestry.service.api.context import Context
 from tapestry.service.api.openapi_parts import problems, text_answer
 from tapestry.service.api.process_figures import figures_text
-from tapestry.service.children.memory import proportional_bytes
+from tapestry.service.children.memory import descendants, proportional_bytes
 from tapestry.service.lifecycle import STATUSES
-from tapestry.service.memory import descendants
 from tapestry.service.store import ALIVE_S, StoreError, WorkerHeartbeat
+from tapestry.service.store.jobs import KINDS
 from tapestry.service.store.tallies import (
     ATTEMPTS,
     CLASSES,
@@ -37,7 +37,6 @@ from tapestry.service.store.tallies import (
     TallyKey,
 )
 
-KINDS = ("run", "execution", "import")
 ANSWERS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 TASKS = (0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0)
 EXAMPLE = """# HELP tapestry_queued_jobs Jobs that nobody does yet

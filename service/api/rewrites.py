@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
@@ -20,6 +19,7 @@ from tapestry.service.api.limits import body_of
 from tapestry.service.api.openapi_parts import KEPT, LOCATION, Answers, GraphId, Printable, problems
 from tapestry.service.api.problems import Problem
 from tapestry.service.api.rewrite_models import CandidateMovesAnswer, GraphHistoryAnswer, RewriteAnswer
+from tapestry.service.presentation import moment
 from tapestry.service.rewriting import KINDS, RewriteRequest
 from tapestry.teg.faults import Fault
 
@@ -110,7 +110,7 @@ def get_history(graph_id: GraphId, request: Request, parts: Parts) -> Response:
             "source": made.source_id,
             "part": made.part or None,
             "moves": [dict(move) for move in made.moves],
-            "created_at": made.created_at.astimezone(UTC).isoformat(),
+            "created_at": moment(made.created_at),
             "links": {"source": f"/v1/graphs/{made.source_id}"},
         }
         for made in parts.store.graphs.rewritings(graph_id)

@@ -48,6 +48,7 @@ from tapestry.service.api.task_pool import TooSlow
 from tapestry.service.leads import with_leads
 from tapestry.service.lifecycle import Status, is_ended
 from tapestry.service.presentation import (
+    moment,
     objective_document,
     options_document,
     queue_document,
@@ -246,15 +247,11 @@ def run_document(run: RunSummary) -> dict[str, Any]:
         "problem": run.problem,
         "priority": run.priority,
         "cancel_requested": run.cancel_requested and not is_ended(run.status),
-        "created_at": _moment(run.created_at),
-        "started_at": _moment(run.started_at),
-        "ended_at": _moment(run.ended_at),
+        "created_at": moment(run.created_at),
+        "started_at": moment(run.started_at),
+        "ended_at": moment(run.ended_at),
         "links": _links(run.id),
     }
-
-
-def _moment(value: datetime | None) -> str | None:
-    return None if value is None else value.astimezone(UTC).isoformat()
 
 
 def _links(run_id: str) -> dict[str, str]:

@@ -184,7 +184,7 @@ class ChildProcess:
         ours, theirs = CONTEXT.Pipe()
         arguments = (theirs, dict(os.environ), self._limits, self._niceness)
         process = CONTEXT.Process(target=serve_tasks, args=arguments, name=f"tapestry {self._name}")
-        process.daemon = False  # such processes may have no children
+        process.daemon = False  # a daemon may have no children of its own
         with signals_held(), program_hidden(), _without_warnings():
             process.start()
         theirs.close()

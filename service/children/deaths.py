@@ -6,6 +6,10 @@ import signal
 from pathlib import Path
 from typing import Literal
 
+from tapestry.service.children.memory import oom_kills
+
+VMSTAT = Path("/proc/vmstat")
+
 Cause = Literal["memory", "processor_time", "ended", "killed", "crashed", "exited"]
 
 
@@ -38,8 +42,4 @@ def death_of(exit_code: int | None, *, was_ended: bool, was_killed_by_system: bo
 
 def system_kills() -> int:
     """Return how many processes the system has killed for want of memory since it started."""
-    try:
-        lines = Path("/proc/vmstat").read_text().splitlines()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
+    return oom_kills(VMSTAT)

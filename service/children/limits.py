@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 CGROUP = Path("/sys/fs/cgroup")
-CONTAINER_LIMITS = (CGROUP / "memory.max", CGROUP / "memory" / "memory.limit_in_bytes")
+UNLIMITED_BYTES = 2**60  # what the first version of control groups says where there is no limit
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 LEAST_BYTES = 512 * 2**20  # what a child needs to do anything
 
@@ -32,13 +32,23 @@ def share_of_memory(share: float, processes: int = 1) -> int:
 
 def host_memory_bytes() -> int:
     """Return the bytes of memory of this machine, or of the container, if that has fewer."""
-    limits = [os.sysconf("SC_PHYS_PAGES") * PAGE_BYTES]
-    for path in CONTAINER_LIMITS:
+    total, (limit, _) = os.sysconf("SC_PHYS_PAGES") * PAGE_BYTES, group_limit()
+    return total if limit is None else min(limit, total)
+
+
+def group_limit(group: Path = CGROUP) -> tuple[int | None, int]:
+    """Return the limit of a control group of either version and what it uses, in bytes; None without a limit."""
+    for limit, used in (
+        ("memory.max", "memory.current"),
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+    ):
         try:
-            limits.append(int(path.read_text()))
-        except (OSError, ValueError):  # there is none, or it is "max"
+            text = (group / limit).read_text().strip()
+            if text != "max" and int(text) < UNLIMITED_BYTES:
+                return int(text), int((group / used).read_text())
+        except (OSError, ValueError):
             continue
-    return min(limits)
+    return None, 0
 
 
 def limit_memory(memory_bytes: int | None) -> None:

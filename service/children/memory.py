@@ -1,4 +1,4 @@
-"""Memory of processes: what each session holds, and control groups that limit it where this process may make one."""
+"""Memory of processes, by session or with all that they have begun, and control groups that limit it."""
 
 from __future__ import annotations
 
@@ -12,19 +12,49 @@ from typing import NamedTuple
 from tapestry.service.children.limits import CGROUP, PAGE_BYTES
 
 PREFIX = "tapestry-"
-SESSION = 3  # the place of the session in /proc/PID/stat, behind the name in parentheses
+PARENT, SESSION = 1, 3  # places in /proc/PID/stat, behind the name in parentheses
 _numbers = itertools.count()
 
 
 def session_processes() -> dict[int, list[int]]:
     """Return the ids of this machine's processes by their sessions."""
+    return _processes_by(SESSION)
+
+
+def descendants(pid: int, without: frozenset[int] = frozenset()) -> tuple[int, ...]:
+    """Return the processes that a process has begun, with those that these have begun.
+
+    Those in `without` are left out, with all that they have begun.
+    """
+    children, found = _processes_by(PARENT), [pid]
+    for parent in found:  # which grows meanwhile
+        found += [child for child in children.get(parent, ()) if child not in without]
+    return tuple(found[1:])
+
+
+def tree_bytes(pid: int) -> int:
+    """Return the bytes in memory (PSS) of a process and all that it has begun."""
+    return sum(map(proportional_bytes, (pid, *descendants(pid))))
+
+
+def _processes_by(place: int) -> dict[int, list[int]]:
+    """Return the ids of this machine's processes by a field of theirs."""
     found: dict[int, list[int]] = {}
     for entry in os.scandir("/proc"):
         if entry.name.isdigit():
             with contextlib.suppress(OSError):  # it has just ended
                 fields = Path(entry.path, "stat").read_text().rpartition(")")[2].split()
-                found.setdefault(int(fields[SESSION]), []).append(int(entry.name))
+                found.setdefault(int(fields[place]), []).append(int(entry.name))
     return found
+
+
+def oom_kills(counters: Path) -> int:
+    """Return the processes that the system has killed for want of memory, as a file of its counters has them."""
+    try:
+        lines = counters.read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
 
 
 def resident_bytes(pid: int) -> int:
@@ -65,11 +95,7 @@ class MemoryGroup:
     @property
     def kills(self) -> int:
         """The number of processes that the system has ended because of the limit."""
-        try:
-            lines = (self._folder / self._form.events).read_text().splitlines()
-        except OSError:
-            return 0
-        return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
+        return oom_kills(self._folder / self._form.events)
 
     def remove(self) -> None:
         """Remove the group, whose processes have ended."""

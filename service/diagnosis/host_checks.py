@@ -14,6 +14,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
 from tapestry.costmodel.compiled import cache_folder
+from tapestry.service.children.limits import CGROUP, group_limit
 from tapestry.service.diagnosis.findings import Finding, broken, doubtful, fine
 from tapestry.service.plugins import plug_ins
 from tapestry.service.telemetry.tracing import EXTRA_HINT, is_requested
@@ -26,9 +27,7 @@ DISK_SCARCE_BYTES = 5 * 2**30
 DISK_FULL_BYTES = 512 * 2**20
 MEMORY_SCARCE_BYTES = 2 * 2**30
 MEMORY_SMALL_BYTES = 1 * 2**30
-CGROUP = Path("/sys/fs/cgroup")
 MEMINFO = Path("/proc/meminfo")
-UNLIMITED_BYTES = 2**60  # what the first version of control groups says where there is no limit
 
 
 def check_python() -> Finding:
@@ -111,7 +110,7 @@ def check_disk(folders: Mapping[str, Path]) -> Finding:
 
 def check_memory(group: Path = CGROUP, meminfo: Path = MEMINFO) -> Finding:
     """Check the memory that is left, of the machine or of the control group that limits this process."""
-    limit, used = _group_limit(group)
+    limit, used = group_limit(group)
     try:
         lines = dict(line.split(":", 1) for line in meminfo.read_text().splitlines())
         total, free = (int(lines[name].split()[0]) * 1024 for name in ("MemTotal", "MemAvailable"))
@@ -128,21 +127,6 @@ def check_memory(group: Path = CGROUP, meminfo: Path = MEMINFO) -> Finding:
     if free < MEMORY_SCARCE_BYTES:
         return doubtful("memory", message, "end other programs, start fewer --islands, or raise the limit")
     return fine("memory", message)
-
-
-def _group_limit(group: Path) -> tuple[int | None, int]:
-    """Return the limit of a control group of either version and what it uses, in bytes; None without a limit."""
-    for limit, used in (
-        ("memory.max", "memory.current"),
-        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
-    ):
-        try:
-            text = (group / limit).read_text().strip()
-            if text != "max" and int(text) < UNLIMITED_BYTES:
-                return int(text), int((group / used).read_text())
-        except (OSError, ValueError):
-            continue
-    return None, 0
 
 
 def check_plugins() -> Finding:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
-from tapestry.service.memory import tree_bytes
+from tapestry.service.children.memory import tree_bytes
 from tapestry.service.store import Job, LeaseLost, Store, StoreError
 
 log = logging.getLogger("tapestry.worker")

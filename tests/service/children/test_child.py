@@ -18,7 +18,12 @@ import pytest
 from tapestry.service.children import ChildContext, ChildDied, ChildLimits, ChildProcess, TaskOutcome
 from tapestry.service.children import child as child_module
 from tapestry.service.children.deaths import death_of
-from tapestry.service.children.memory import session_processes
+from tapestry.service.children.memory import (
+    descendants,
+    proportional_bytes,
+    session_processes,
+    tree_bytes,
+)
 from tests.service.processes import eventually
 
 PRELOAD = ("tapestry.service.api.preload",)
@@ -229,3 +234,11 @@ def _job(context: ChildContext) -> list[str]:
     context.report("begun")
     is_late.wait(PATIENCE_S)
     return words
+
+
+def test_all_that_a_process_has_begun_is_found_and_counted(child: ChildProcess) -> None:
+    pid = outcome_of(child, os.getpid).result
+    found = descendants(os.getpid())
+    assert pid in found and len(set(found)) == len(found)
+    assert pid not in descendants(os.getpid(), without=frozenset(found))
+    assert tree_bytes(os.getpid()) > proportional_bytes(os.getpid()) > 0
