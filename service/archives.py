@@ -8,6 +8,7 @@ import zipfile
 import zlib
 from pathlib import Path, PurePosixPath
 
+from tapestry.service.temporary import is_full
 from tapestry.teg.importers import ImportFailure
 
 ZIP = ".zip"
@@ -29,7 +30,9 @@ def place_in(folder: Path, name: str) -> Path:
     place = folder.joinpath(*parts)
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-    except OSError:
+    except OSError as error:
+        if is_full(error):
+            raise
         raise ImportFailure(f"{name[:80]!r} lies in a folder that is a file") from None
     return place
 
@@ -57,6 +60,8 @@ def unpack(archive: Path, folder: Path, most_bytes: int) -> Path:
         raise ImportFailure("the archive has two files of one name") from None
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError, IndexError) as error:
         # Python's own module fails with an IndexError for a file without a name.
+        if is_full(error):
+            raise
         raise ImportFailure(f"the archive cannot be unpacked: {' '.join(str(error).split())}") from None
     return place_in(folder, programs[0])
 

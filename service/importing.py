@@ -14,6 +14,7 @@ from tapestry.service.archives import ZIP, unpack
 from tapestry.service.graphs import summarize
 from tapestry.service.problems import TITLES, problem
 from tapestry.service.store import ImportRequest, TenantStore
+from tapestry.service.temporary import is_full
 from tapestry.teg.document import DocumentError
 from tapestry.teg.faults import Fault, escape
 from tapestry.teg.graph import Graph
@@ -123,9 +124,11 @@ def _save(read: Callable[[], Graph], request: ImportRequest, store: TenantStore)
         # The importer speaks to people at a command line.
         message = " ".join(str(error).split()).partition(IN_PYTHON)[0].replace("--dim ", "-F dims=")
         return SaveResult(faults=(Fault(where, message),))
-    except MemoryError:  # a limit of this process
-        raise
     except Exception as error:
+        if isinstance(error, MemoryError) or is_full(
+            error
+        ):  # of this process and of this machine, not of the file
+            raise
         message = f"its reader broke on it ({type(error).__name__}: {str(error)[:200]}); is the file whole?"
         return SaveResult(faults=(Fault(where, " ".join(message.split())),))
     saved = store.graphs.save(graph, datetime.now(UTC), summary)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import shutil
 import tempfile
@@ -12,6 +13,7 @@ from pathlib import Path
 
 PREFIX = "tapestry-tmp-"
 LOCK = "lock"
+FULL = (errno.ENOSPC, errno.EDQUOT)
 SOCKETS = "pymp-"  # the prefix of the folder in which `multiprocessing` keeps its sockets
 LAST = -1000  # behind the end of `multiprocessing`'s own folder
 
@@ -32,6 +34,11 @@ def temporary_folder() -> Iterator[Path]:
         finally:
             tempfile.tempdir = before
             _remove(folder)
+
+
+def is_full(error: BaseException) -> bool:
+    """Return whether an error says that there is no space for a file: nothing is wrong with what was to be written."""
+    return isinstance(error, OSError) and error.errno in FULL
 
 
 def _remove(folder: Path) -> None:

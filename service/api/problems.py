@@ -26,6 +26,7 @@ from tapestry.service.store import (
     UnknownId,
     Unreadable,
 )
+from tapestry.service.temporary import is_full
 from tapestry.teg.faults import Fault, joined
 
 MEDIA_TYPE = "application/problem+json"
@@ -107,6 +108,7 @@ def add_handlers(app: FastAPI, page: Page, routes: Sequence[BaseRoute]) -> None:
     app.add_exception_handler(InvalidRequest, _invalid)
     app.add_exception_handler(RequestValidationError, _validation)
     app.add_exception_handler(StoreError, _store)
+    app.add_exception_handler(OSError, _system)
     app.add_exception_handler(HTTPException, http)
 
 
@@ -173,6 +175,15 @@ def _store(request: Request, error: Exception) -> Response:
     log.error("%s %s: %s", request.method, request.url.path, error)
     message = "the database does not answer"
     return respond(503, "unavailable", message, headers={"Retry-After": str(RETRY_AFTER_S)})
+
+
+def _system(request: Request, error: Exception) -> Response:
+    """Answer where the system has no space for temporary files; any other of its errors is a fault of this program."""
+    if not is_full(error):
+        raise error
+    log.error("%s %s: %s", request.method, request.url.path, error)
+    message = "there is no space for temporary files; try again later"
+    return respond(507, "no_space", message, headers={"Retry-After": str(RETRY_AFTER_S)})
 
 
 def _http(request: Request, error: HTTPException, routes: Sequence[BaseRoute]) -> Response:

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 from tapestry.service.children.limits import ChildLimits, limit_memory, limit_processor
 from tapestry.service.store import StoreError
+from tapestry.service.temporary import is_full
 from tapestry.teg.child_processes import follow_owner
 
 Form = Literal["call", "stream", "job"]
@@ -38,7 +39,8 @@ class Signal(NamedTuple):
 class TaskOutcome(NamedTuple):
     """A message of a child: a result of its task, or its error, and whether the task is over.
 
-    Errors of the store and want of memory come unchanged, others as a text for the log.
+    Errors of the store, and those that memory or space on a disk is missing, come unchanged, others as a text for the
+    log.
     """
 
     result: Any
@@ -125,8 +127,8 @@ def _outcomes(begin: Begin, context: ChildContext) -> Iterator[TaskOutcome]:
             result = None
     except (StoreError, MemoryError) as caught:
         error = caught
-    except Exception:
-        error = traceback.format_exc()
+    except Exception as caught:
+        error = caught if is_full(caught) else traceback.format_exc()
     else:
         yield TaskOutcome(result, None, True)
         return

@@ -24,6 +24,7 @@ from tapestry.service.logs import start_logging
 from tapestry.service.problems import problem
 from tapestry.service.store import Job, LeaseLost, SharedEpoch, Store, StoreError, Unreadable
 from tapestry.service.telemetry.tracing import start_tracing
+from tapestry.service.temporary import is_full
 from tapestry.service.worker.executing import Cancelled, do_execution
 from tapestry.service.worker.heartbeat import ClaimedJob, Drained
 from tapestry.service.worker.importing import do_import
@@ -122,6 +123,8 @@ def _attempt(context: ChildContext, job: Job, settings: JobSettings, store: Stor
     except ValueError as error:
         return failed("invalid_request", "The request cannot be carried out", str(error))
     except Exception as error:
+        if is_full(error):
+            return JobOutcome("left", message=f"no space for temporary files: {error}; it is tried again")
         log.exception("%s %s: a fault of this program", job.kind, job.subject, extra=job_fields(job))
         message = f"a fault of this program, please report it: {type(error).__name__}: {error}"
         return failed("internal", "A fault of this program", message)

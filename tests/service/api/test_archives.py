@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import stat
 import zipfile
@@ -157,3 +158,21 @@ def test_a_file_without_a_name_is_a_damaged_archive(tmp_path: Path) -> None:
     (tmp_path / "target").mkdir()
     with pytest.raises(ImportFailure, match="cannot be unpacked"):
         unpack(path, tmp_path / "target", 1000)
+
+
+def test_a_full_disk_is_no_fault_of_an_archive(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    packed = tmp_path / "model.zip"
+    packed.write_bytes(archive({"model.onnx": b"x"}))
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left"):
+        patch.setattr("tapestry.service.archives.shutil.copyfileobj", full)
+        unpack(packed, tmp_path / "folder", 2**20)
+    with monkeypatch.context() as patch:
+        patch.setattr("tapestry.service.api.graphs.receive", full)
+        answer = send(service, model().SerializeToString())
+    assert complaint(answer, 507, "no_space")["detail"].startswith("there is no space for temporary files")
+    assert int(answer.headers["retry-after"]) > 0

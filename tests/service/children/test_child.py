@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import signal
 import subprocess
@@ -94,6 +95,11 @@ def test_an_unknown_task_is_an_error_and_no_death(child: ChildProcess) -> None:
     assert outcome_of(child, os.getpid).result == before
 
 
+def test_a_full_disk_is_an_error_of_its_own_kind(child: ChildProcess) -> None:
+    error = outcome_of(child, _fill).error
+    assert isinstance(error, OSError) and error.errno == errno.ENOSPC
+
+
 def test_a_job_reports_and_hears_signals_even_those_that_came_early(child: ChildProcess) -> None:
     child.begin(_job, (), "job")
     child.signal("early")
@@ -167,6 +173,10 @@ def is_alive(pid: int) -> bool:
 
 def test_processes_are_found_by_their_session() -> None:
     assert os.getpid() in session_processes()[os.getsid(0)]
+
+
+def _fill() -> None:
+    Path("/dev/full").write_text("x")
 
 
 def _hold(mib: int) -> None:
