@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import tempfile
 import threading
 import time
@@ -118,8 +119,8 @@ def report(results: list[Answered], usual_s: float) -> dict[str, Any]:
     }
 
 
-def main() -> None:
-    """Run the benchmark and store its figures."""
+def main() -> int:
+    """Run the benchmark and store its figures; return 1 if an answer was wrong or late, or others were kept waiting."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="tapestry-hostile-") as folder:
@@ -141,7 +142,8 @@ def main() -> None:
             found = report(results, usual_s)
     RESULTS.write_text(json.dumps(found, indent=1) + "\n")
     print(json.dumps(found, indent=1))
+    return int(found["right"] < found["cases"] or found["within_ratio"] < found["cases"])
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -206,11 +206,20 @@ def _archive(members: Mapping[str, bytes]) -> bytes:
 def requests(graph_id: str, run_id: str, plan_id: str) -> Iterator[Hostile]:
     """Yield 60 hostile requests about a program, a run and a plan of it."""
     run = {"graph_id": graph_id, "mesh": "dgx-h100", "budget": {"seconds": 1}}
+    yield from _runs(run)
+    yield from _batches_and_layouts(run)
+    yield from _places(run_id)
+    yield from _headers()
+    yield from _codings_and_methods()
+    yield from _work(graph_id, plan_id)
 
-    def post(name: str, path: str, body: Any, statuses: tuple[int, ...] = REFUSED) -> Hostile:
-        content = body if isinstance(body, bytes) else json.dumps(body).encode()
-        return Hostile(name, "POST", path, statuses, content, JSON)
 
+def _post(name: str, path: str, body: Any, statuses: tuple[int, ...] = REFUSED) -> Hostile:
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return Hostile(name, "POST", path, statuses, content, JSON)
+
+
+def _runs(run: Mapping[str, Any]) -> Iterator[Hostile]:
     for key, value in (
         ("rules", ["fuse_cells"] * 100_000),
         ("pins", {f"s{k}": "[-]" for k in range(20_000)}),
@@ -233,7 +242,7 @@ def requests(graph_id: str, run_id: str, plan_id: str) -> Iterator[Hostile]:
         ("priority", 10**20),
         ("unknown", "x" * MIB),
     ):
-        yield post(f"a run with {key} {str(value)[:20]}", "/v1/runs", {**run, key: value}, (*REFUSED, 404))
+        yield _post(f"a run with {key} {str(value)[:20]}", "/v1/runs", {**run, key: value}, (*REFUSED, 404))
     for name, body in (
         ("a body of 9 MiB", b" " * (9 * MIB)),
         ("a body of brackets", b"[" * 100_000),
@@ -241,20 +250,26 @@ def requests(graph_id: str, run_id: str, plan_id: str) -> Iterator[Hostile]:
         ("a body of one number", b"5"),
         ("a body with the same key twice 100,000 times", b'{"a":1' + b',"a":1' * 100_000 + b"}"),
     ):
-        yield post(name, "/v1/runs", body)
+        yield _post(name, "/v1/runs", body)
+
+
+def _batches_and_layouts(run: Mapping[str, Any]) -> Iterator[Hostile]:
     for name, body in (
         ("a batch of 10,000 entries", {"entries": [run] * 10_000}),
         ("a batch of nothing", {"entries": []}),
         ("a batch in a batch", {"entries": [{"entries": [run]}]}),
     ):
-        yield post(name, "/v1/batches", body)
+        yield _post(name, "/v1/batches", body)
     for name, text in (
         ("a layout of 100,000 brackets", "(" * 100_000),
         ("a layout of 10^30 elements", "f32[" + ",".join(["1000"] * 10) + "]{0}"),
         ("a CuTe layout 5,000 deep", "(" * 5_000 + "1" + ")" * 5_000 + ":1"),
         ("a layout with sizes of 1,000 digits", f"({'9' * 1000},4):(1,4)"),
     ):
-        yield post(name, "/v1/layouts/draw", {"text": text}, (200, 413, 422))
+        yield _post(name, "/v1/layouts/draw", {"text": text}, (200, 413, 422))
+
+
+def _places(run_id: str) -> Iterator[Hostile]:
     for name, target in (
         ("a list with a cursor of 100 kB", f"/v1/runs?cursor={'a' * 10_000}"),
         ("a list of 10^9", "/v1/runs?limit=1000000000"),
@@ -270,6 +285,9 @@ def requests(graph_id: str, run_id: str, plan_id: str) -> Iterator[Hostile]:
         ("an import by 1,000 hashes", "/v1/graphs/import?filename=a.onnx" + f"&sha256={'0' * 64}" * 100),
     ):
         yield Hostile(name, "GET", target, (400, 404, 414, 422, 200))
+
+
+def _headers() -> Iterator[Hostile]:
     for name, headers in (
         ("a cookie of 7 kB", {"cookie": "tapestry=" + "a" * 7_000}),
         ("a key of 7 kB", {"authorization": "Bearer " + "a" * 7_000}),
@@ -279,6 +297,9 @@ def requests(graph_id: str, run_id: str, plan_id: str) -> Iterator[Hostile]:
         ("ranges by the hundred", {"range": "bytes=" + ",".join(f"{k}-{k}" for k in range(500))}),
     ):
         yield Hostile(name, "GET", "/v1/runs", (200, 400, 401, 403, 421), headers=headers)
+
+
+def _codings_and_methods() -> Iterator[Hostile]:
     compressed = gzip.compress(b" " * (200 * MIB))
     yield Hostile(
         "a gzipped body of 200 MiB",
@@ -299,7 +320,10 @@ def requests(graph_id: str, run_id: str, plan_id: str) -> Iterator[Hostile]:
     yield Hostile("a text as a program", "POST", "/v1/graphs", (415,), b"x", {"content-type": "text/plain"})
     yield Hostile("a method that is not there", "PUT", "/v1/runs", (405,), b"{}", JSON)
     yield Hostile("a delete of all runs", "DELETE", "/v1/runs", (405,))
-    yield post(
+
+
+def _work(graph_id: str, plan_id: str) -> Iterator[Hostile]:
+    yield _post(
         "a rewrite at 5,000 places",
         f"/v1/graphs/{graph_id}/rewrites",
         {"moves": [{"rule": "fuse_cells", "site": f"s{k}"} for k in range(5_000)]},
@@ -310,4 +334,4 @@ def requests(graph_id: str, run_id: str, plan_id: str) -> Iterator[Hostile]:
         ("an execution with 10,000 tensors", {"tensors": {f"t{k}": "x" for k in range(10_000)}}),
         ("an execution that is a list", [1]),
     ):
-        yield post(name, f"/v1/plans/{plan_id}/executions", body)
+        yield _post(name, f"/v1/plans/{plan_id}/executions", body)

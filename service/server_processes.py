@@ -18,10 +18,9 @@ from types import FrameType
 from prometheus_client import multiprocess
 
 from tapestry.service.api.process_figures import FOLDER
+from tapestry.service.restarting import RestartPause
 
-FIRST_PAUSE_S = 0.5
-LONGEST_PAUSE_S = 30.0
-SETTLED_S = 60.0
+LOOK_S = 0.5
 
 log = logging.getLogger("tapestry.supervisor")
 
@@ -54,19 +53,19 @@ class ServerProcesses:
 
     def _keep(self, folder: str) -> None:
         """Start the processes, and replace each that dies, ever more slowly where they die young."""
-        pause_s, next_s = FIRST_PAUSE_S, 0.0
+        pause, next_s = RestartPause(), 0.0
         while not self._ending.is_set():
             now = time.monotonic()
             if len(self._running) < self._count and now >= next_s:
                 self._start()
                 continue
-            wait([process.sentinel for process in self._running], timeout=FIRST_PAUSE_S)
+            wait([process.sentinel for process in self._running], timeout=LOOK_S)
             for process in [one for one in self._running if not one.is_alive()]:
                 lived_s = time.monotonic() - self._running.pop(process)
                 if self._ending.is_set():
                     return
                 multiprocess.mark_process_dead(process.pid, folder)  # type: ignore[no-untyped-call]
-                pause_s = FIRST_PAUSE_S if lived_s > SETTLED_S else min(2 * pause_s, LONGEST_PAUSE_S)
+                pause_s = pause.after(lived_s)
                 next_s = time.monotonic() + pause_s
                 message = "process %s of the server ended with %s; another one starts in %g s"
                 log.error(message, process.pid, process.exitcode, pause_s)

@@ -10,15 +10,12 @@ import threading
 import time
 from collections.abc import Sequence
 
+from tapestry.service.restarting import RestartPause
 from tapestry.service.settings import DATABASE_URL
 from tapestry.service.store import Store, StoreError
 from tapestry.service.worker.loop import new_name
 
 log = logging.getLogger("tapestry.supervisor")
-
-FIRST_PAUSE_S = 0.5
-LONGEST_PAUSE_S = 30.0
-SETTLED_S = 60.0
 
 
 class EmbeddedWorker:
@@ -57,7 +54,7 @@ class EmbeddedWorker:
         self._thread.join()
 
     def _run(self) -> None:
-        pause_s = FIRST_PAUSE_S
+        pause = RestartPause()
         while not self._stopping.is_set():
             name, began_s = new_name(), time.monotonic()
             command = [sys.executable, "-m", "tapestry.service.cli", "worker", "--embedded", "--name", name]
@@ -68,11 +65,9 @@ class EmbeddedWorker:
             self._free(name)
             if self._stopping.is_set():
                 return
-            if time.monotonic() - began_s > SETTLED_S:
-                pause_s = FIRST_PAUSE_S
+            pause_s = pause.after(time.monotonic() - began_s)
             log.error("the worker ended with %d; another one starts in %g s", code, pause_s)
             self._stopping.wait(pause_s)
-            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
     def _free(self, name: str) -> None:
         """Release the jobs of a dead worker at once, rather than when its leases run out."""
