@@ -1,7 +1,9 @@
 """Fixtures that every test may use, and the one figure that is printed rather than asserted: the largest files."""
 
 import gc
+import logging
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -47,6 +49,14 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 10)
+
+
+@pytest.fixture(autouse=True)
+def level_of_logs() -> Iterator[None]:
+    """Give logs back their level after a test: commands set that of the process they run in."""
+    level = logging.getLogger().level
+    yield
+    logging.getLogger().setLevel(level)
 
 
 @pytest.fixture

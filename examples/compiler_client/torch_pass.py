@@ -92,19 +92,18 @@ def rank_main(rank, ranks, document, batch, width, folder):
     """Run the module as one rank, its parameters and input placed as the table of shardings says."""
     store = dist.FileStore(str(Path(folder) / "store"), ranks)
     dist.init_process_group("gloo", store=store, rank=rank, world_size=ranks)
-    try:
-        table = table_of_document(document)
-        mesh = init_device_mesh("cpu", tuple(table.sizes.values()), mesh_dim_names=tuple(table.sizes))
-        placements = {tensor.name: placements_of(table, tensor) for tensor in table.tensors}
-        module, x = network_and_input(batch, width)
-        module = distributed(module, mesh, placements)
-        with torch.no_grad():
-            output = module(distribute_tensor(x, mesh, placements["x"])).full_tensor()
-        if rank == 0:
-            parts = {name: tuple(p.to_local().shape) for name, p in module.named_parameters()}
-            torch.save((output, parts), Path(folder) / "output.pt")
-    finally:
-        dist.destroy_process_group()
+    table = table_of_document(document)
+    mesh = init_device_mesh("cpu", tuple(table.sizes.values()), mesh_dim_names=tuple(table.sizes))
+    placements = {tensor.name: placements_of(table, tensor) for tensor in table.tensors}
+    module, x = network_and_input(batch, width)
+    module = distributed(module, mesh, placements)
+    with torch.no_grad():
+        output = module(distribute_tensor(x, mesh, placements["x"])).full_tensor()
+    if rank == 0:
+        parts = {name: tuple(p.to_local().shape) for name, p in module.named_parameters()}
+        torch.save((output, parts), Path(folder) / "output.pt")
+    dist.barrier()  # no rank closes its connections while another still uses them
+    dist.destroy_process_group()
 
 
 def run_on_ranks(document, ranks, batch, width):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -61,7 +62,7 @@ def test_a_client_waits_for_the_import_of_a_large_program(service: Service) -> N
     with Client(service.address, retries=QUICK) as client:
         graph = client.upload(DOCUMENT, on_import=seen.append)
         assert client.graph(graph) == graph == client.upload(DOCUMENT)
-        assert (seen[0].status, seen[0].position, seen[-1].status) == ("queued", 1, "succeeded")
+        assert (seen[0].status, seen[-1].status) == ("queued", "succeeded")
         assert (len({found.id for found in seen}), seen[-1].graph_id) == (1, graph.id)
         assert client.find_import(seen[0].id) == seen[-1]
         with pytest.raises(ProblemError) as caught:
@@ -83,8 +84,16 @@ def test_an_awaited_client_does_the_same(service: Service) -> None:
 
 
 def test_a_cancelled_import_is_an_error_of_its_own(service: Service) -> None:
+    seen = list[ImportRecord]()
+
+    def cancel(found: ImportRecord) -> None:
+        seen.append(found)
+        if not found.has_ended:
+            client.cancel_import(found.id)
+
     with Client(service.address, retries=QUICK) as client, pytest.raises(ImportCancelledError) as caught:
-        client.upload(DOCUMENT, on_import=lambda found: found.has_ended or client.cancel_import(found.id))
+        client.upload(DOCUMENT, on_import=cancel)
+    assert (seen[0].position, seen[-1].position) == (1, None)
     assert client_page(service) == [(caught.value.import_id, "cancelled")]
 
 
@@ -99,7 +108,8 @@ def test_submit_shows_how_far_an_import_is(
     main(["submit", str(good), str(bad), *arguments])
     shown = capsys.readouterr()
     imports = [import_id for import_id, _ in client_page(service)]
-    assert f"good.json is import {imports[1]}: queued, number 1 in the queue" in shown.err
+    # The place in the queue is missing where a worker has begun before the place was counted.
+    assert re.search(f"good.json is import {imports[1]}: queued(, number 1 in the queue)?\n", shown.err)
     assert f"good.json is import {imports[1]}: succeeded" in shown.err
     assert f"bad.json is import {imports[0]}: failed" in shown.err and "this is no program" in shown.out
 

@@ -248,7 +248,7 @@ def test_values_are_computed_only_where_that_is_affordable(
     monkeypatch.setattr(affordability, "LONGEST_EXECUTION_S", 0.0)
     assert not tapestry.verify(result).executed
     assert tapestry.verify(result, execute=True).executed
-    monkeypatch.setattr(affordability, "SHARE_OF_MEMORY", 0.0)
+    monkeypatch.setattr(affordability.os, "sysconf", lambda _: 0)
     with pytest.raises(ValueError, match="too much to compute here; execute=False only counts"):
         tapestry.verify(result, execute=True)
 

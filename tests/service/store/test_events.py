@@ -71,7 +71,7 @@ def test_numbers_leave_no_gap_whoever_writes(store: Store, store_url: str, job: 
     is_over = threading.Event()
 
     def write(writer: int) -> list[int]:
-        database = Database(store_url)
+        database = Database.at(store_url)
         barrier.wait()
         numbers = []
         for _ in range(each):
@@ -101,7 +101,7 @@ def test_numbers_leave_no_gap_whoever_writes(store: Store, store_url: str, job: 
 
 
 def test_a_transaction_that_fails_uses_up_no_number(store: Store, store_url: str, job: Job) -> None:
-    database = Database(store_url)
+    database = Database.at(store_url)
     with pytest.raises(RuntimeError), database.writing() as connection:
         assert append_event(connection, job.subject, "status", None, later(2)) == 3
         raise RuntimeError
