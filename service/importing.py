@@ -12,7 +12,7 @@ from tapestry.costmodel.known_objectives import known_objectives
 from tapestry.costmodel.resources import ResourceError
 from tapestry.service.archives import ZIP, unpack
 from tapestry.service.graphs import summarize
-from tapestry.service.problems import TITLES, problem
+from tapestry.service.problems import MOST_FAULTS, TITLES, problem
 from tapestry.service.store import ImportRequest, TenantStore
 from tapestry.service.temporary import is_full
 from tapestry.teg.document import DocumentError
@@ -24,7 +24,6 @@ from tapestry.teg.importers.files import PYTORCH, STABLEHLO
 from tapestry.teg.importers.loom.reading import InvalidLoom
 from tapestry.teg.validate import InvalidGraphError
 
-MOST_FAULTS = 100
 LONGEST_NAME = 200
 
 

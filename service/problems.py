@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+MOST_FAULTS = 100
 TITLES = {
     400: "The request is malformed",
     401: "A key is needed",
@@ -33,7 +34,8 @@ def problem(
 ) -> dict[str, Any]:
     """Build a problem document; `code` names the kind for programs, `detail` gives people the case and the remedy.
 
-    `status` is the HTTP status where there is one; `errors` are faults with JSON pointers.
+    `status` is the HTTP status where there is one; `errors` are faults with JSON pointers, of which the
+    first `MOST_FAULTS` are listed.
     """
     document: dict[str, Any] = {"type": f"/problems/{code}", "title": title, "detail": detail, "code": code}
     if status is not None:

@@ -14,7 +14,7 @@ from starlette.routing import BaseRoute, Match
 from tapestry.service.api.answers import encoded
 from tapestry.service.api.shape_faults import shape_faults
 from tapestry.service.api.users import user_of
-from tapestry.service.problems import TITLES, problem
+from tapestry.service.problems import MOST_FAULTS, TITLES, problem
 from tapestry.service.requests import InvalidRequest
 from tapestry.service.store import (
     AlreadyEnded,
@@ -76,7 +76,7 @@ def respond(
     members: Mapping[str, Mapping[str, float]] | None = None,
 ) -> Response:
     """Build a response from a problem document; `members` are further ones of its kind."""
-    errors = [fault.to_json() for fault in faults]
+    errors = [fault.to_json() for fault in faults[:MOST_FAULTS]]
     document = problem(code, TITLES.get(status, "Error"), detail, status=status, errors=errors)
     document.update(members or {})
     kept = {"Cache-Control": "no-store", **(headers or {})}

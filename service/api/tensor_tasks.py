@@ -46,15 +46,15 @@ def check_values(
         name: typed(array, known.get(name, "")) if name in known else array for name, array in arrays.items()
     }
     types = {name: TensorType(array.shape, array.dtype.name) for name, array in arrays.items()}
+    tensors = {tensor.name: tensor for tensor in store.tensors.all()} if request.tensors else {}
     for site, name in request.tensors.items():
         pointer = f"/tensors/{escape(site)}"
         if site in types:
             faults.append(Fault(pointer, f"the file of {fields[site]!r} gives {site!r} too; leave one out"))
-        elif (stored := _type(store, name)) is None:
-            names = [tensor.name for tensor in store.tensors.all()]
-            faults.append(Fault(pointer, no_such("tensor", name, names)))
+        elif name not in tensors:
+            faults.append(Fault(pointer, no_such("tensor", name, tensors)))
         else:
-            types[site] = stored
+            types[site] = TensorType(tensors[name].shape, tensors[name].dtype)
             if site not in known:
                 faults.append(Fault(pointer, no_such("input", site, list(known))))
     if (uploads or request.tensors) and not faults:
@@ -122,12 +122,6 @@ def _read(file: Path, shown: str, most_bytes: int) -> dict[str, np.ndarray]:
         return read_tensors(named, most_bytes, shown)
     finally:
         named.rename(file)
-
-
-def _type(store: TenantStore, name: str) -> TensorType | None:
-    """Return the type of a stored tensor; None if there is none of that name."""
-    found = next((tensor for tensor in store.tensors.all() if tensor.name == name), None)
-    return None if found is None else TensorType(found.shape, found.dtype)
 
 
 def _output_faults(graph: Graph, request: TensorRequest, most_bytes: int) -> Iterator[Fault]:

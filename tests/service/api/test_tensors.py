@@ -160,6 +160,13 @@ def test_the_same_values_under_the_same_key_are_one_execution(shared: Service) -
     complaint(shared.http.post(path, files=other, headers=key), 422, "key_reused")
 
 
+def test_many_faults_are_counted_and_the_first_are_listed(shared: Service) -> None:
+    answer = post(shared, {"tensors": {f"t{k}": "nowhere" for k in range(3000)}})
+    problem = complaint(answer, 422, "invalid")
+    assert len(problem["errors"]) == 100
+    assert problem["detail"].endswith("(and 2995 more)")
+
+
 @pytest.mark.parametrize("ending", [".npy", ".npz", ".safetensors"])
 def test_a_tensor_is_stored_shown_fetched_copied_and_dropped(service: Service, ending: str) -> None:
     array = np.arange(6, dtype=np.int32).reshape(2, 3)
