@@ -205,8 +205,8 @@ def probe_all(
     return rows
 
 
-def main() -> None:
-    """Start a service with two tenants, probe it, and print what differs."""
+def main() -> int:
+    """Start a service with two tenants and probe it; print what differs, and return 1 if anything does."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--probes", type=int, default=1000)
     parser.add_argument("--database-url")
@@ -234,11 +234,12 @@ def main() -> None:
             for client in clients.values():
                 client.close()
         store.close()
-    report(rows, arguments.json)
+    summary = report(rows, arguments.json)
+    return 1 if summary["differing"] or summary["significant"] or summary["p"] < LEVEL else 0
 
 
-def report(rows: Sequence[ProbedOperation], path: Path | None) -> None:
-    """Print a line for each operation, and whether any differs after Bonferroni's correction."""
+def report(rows: Sequence[ProbedOperation], path: Path | None) -> dict[str, Any]:
+    """Print a line for each operation; return the figures of all, with what differs after Bonferroni's correction."""
     documents = []
     for row in rows:
         medians = [1e3 * float(np.median(times)) for times in (row.foreign_s, row.unknown_s)]
@@ -269,7 +270,8 @@ def report(rows: Sequence[ProbedOperation], path: Path | None) -> None:
     print(json.dumps(summary))
     if path is not None:
         path.write_text(json.dumps({"summary": summary, "operations": documents}, indent=1) + "\n")
+    return summary
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

@@ -12,7 +12,7 @@ import numpy as np
 
 from tapestry.optimizer import canonicalize
 from tapestry.service.api.tasks import store_at
-from tapestry.service.store import StoreAddress, TenantStore, TensorRequest, TensorValue
+from tapestry.service.store import StoreAddress, TensorRequest, TensorValue
 from tapestry.service.tensor_names import name_fault
 from tapestry.teg.dtypes import NAMES
 from tapestry.teg.faults import Fault, escape, no_such
