@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import random
 import re
 import shutil
 import signal
 import tempfile
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -21,20 +19,16 @@ import httpx
 
 from tapestry.service.cli.errors import INTERNAL
 from tapestry.service.store import Store, StoreError, WorkerHeartbeat
-from tapestry.teg.document import dumps
 from tests.service.processes import eventually
-from tests.service.programs import two_layers
 from tests.soak.clocks import library
 from tests.soak.databases import DISK_BYTES, Disk, PostgresUnderTest, SqliteUnderTest
 from tests.soak.processes import Fleet, family, signal_all
+from tests.soak.submitting import PATIENCE_S, Submitter
 from tests.soak.watching import ENDED, OBJECTIVES, Watcher, order_faults
 
 HOUR_S = 3600
-RUN_S, LONG_RUN_S = 1.0, 20.0
-LONG_RUNS = 2
 LEAST_PAUSE_S = 0.5  # between two disturbances
 FULL_S = 6.0  # for which the disk is full
-PATIENCE_S = 240.0  # for something that must happen in the end
 POOL = '"logger": "sqlalchemy.pool'  # which reports connections that a restart of the database has cut
 LATE = re.compile(r"belongs to another worker|could not .*belongs to another")
 
@@ -58,6 +52,8 @@ class SoakReport:
     seed: int
     seconds: float = 0.0
     acknowledged: int = 0
+    imports: int = 0
+    executions: int = 0
     statuses: dict[str, int] = field(default_factory=dict)
     attempts: int = 0
     events: int = 0
@@ -85,7 +81,7 @@ class Soak:
         self._store = Store(self._database.url)
         self._fleet = Fleet(self._folder, self._database.url)
         self._watcher = Watcher(self._fleet.address)
-        self._acknowledged: dict[int, str] = {}
+        self._submitter = Submitter(self._fleet.address, self._watcher, settings.runs, settings.seconds)
 
     def run(self) -> SoakReport:
         """Carry the soak out, and return what was found; a soak without faults leaves no files."""
@@ -121,8 +117,7 @@ class Soak:
 
     def _disturb_beside_requests(self) -> None:
         eventually(self._answers, PATIENCE_S, "the service answers")
-        sending = threading.Thread(target=self._send)
-        sending.start()
+        self._submitter.start()
         steps = self._steps()
         pause_s = self.settings.seconds / len(steps)
         for name, step in steps:
@@ -132,8 +127,7 @@ class Soak:
             self.result.disturbances[name] = self.result.disturbances.get(name, 0) + 1
             self._fleet.revive()
             time.sleep(max(began_s + pause_s - time.monotonic(), LEAST_PAUSE_S))
-        sending.join(PATIENCE_S)
-        assert not sending.is_alive(), "not all runs are acknowledged"
+        self._submitter.finish()
 
     def _say(self, text: str) -> None:
         self._report(f"{time.monotonic() - self._began_s:6.1f} s  {self.settings.database}: {text}")
@@ -144,41 +138,6 @@ class Soak:
             self._began_s = time.monotonic()
             return answer.status_code == 200
         return False
-
-    def _send(self) -> None:
-        """Ask for all runs, one after the other; each until it is acknowledged, as a careful client does."""
-        with httpx.Client(base_url=self._fleet.address, timeout=20, trust_env=False) as http:
-            program = json.loads(dumps(two_layers()))
-            graph = self._posted(http, "/v1/graphs", "graph", program)["id"]
-            pause_s = self.settings.seconds / self.settings.runs
-            for number in range(self.settings.runs):
-                time.sleep(max(self._began_s + number * pause_s - time.monotonic(), 0.0))
-                self._submit(http, graph, number)
-
-    def _submit(self, http: httpx.Client, graph: str, number: int) -> None:
-        body = {
-            "graph_id": graph,
-            "mesh": "dgx-h100",
-            "objectives": list(OBJECTIVES),
-            "budget": {"seconds": LONG_RUN_S if number < LONG_RUNS else RUN_S},
-            "priority": 10 if number < LONG_RUNS else number % 3,
-            "seed": number,
-            "verify": "dry",
-        }
-        self._acknowledged[number] = self._posted(http, "/v1/runs", f"run-{number}", body)["id"]
-        self._watcher.watch(self._acknowledged[number])
-
-    def _posted(self, http: httpx.Client, path: str, key: str, body: Any) -> Any:
-        def post() -> Any:
-            try:
-                response = http.post(path, json=body, headers={"Idempotency-Key": key})
-            except httpx.TransportError:
-                return None
-            if response.status_code not in (503, 507):
-                assert response.status_code in (200, 201, 202), response.text
-            return response.json() if response.is_success else None
-
-        return eventually(post, PATIENCE_S, f"POST {path} is acknowledged")
 
     # What happens to them.
 
@@ -306,37 +265,45 @@ class Soak:
     def _wait_for_the_ends(self) -> None:
         for program in self._fleet.programs:
             program.clock.jump(0)
-        runs = set(self._acknowledged.values())
+        runs = set(self._submitter.runs.values())
 
         def over() -> bool:
             self._fleet.revive()
-            return runs <= self._watcher.ended.keys() and all(
-                events and events[-1].ends_run for events in map(self._watcher.events.__getitem__, runs)
+            return (
+                self._submitter.jobs_have_ended(self._store)
+                and runs <= self._watcher.ended.keys()
+                and all(
+                    events and events[-1].ends_run for events in map(self._watcher.events.__getitem__, runs)
+                )
             )
 
         try:
             eventually(over, PATIENCE_S, "all runs have ended and said so")
         except AssertionError as error:
             going = {run: self._store.runs.get(run).status for run in runs - self._watcher.ended.keys()}
+            going |= self._submitter.job_statuses(self._store)
             raise AssertionError(f"{error}: {going}") from error
 
     def _check(self) -> None:
         result, faults = self.result, self.result.faults
-        runs = list(self._acknowledged.values())
+        runs = list(self._submitter.runs.values())
         stored = {run.id: run for run in self._store.runs.page(self.settings.runs + 10)}
         if sorted(stored) != sorted(runs) or len(set(runs)) != self.settings.runs:
             faults.append(f"{len(stored)} runs are stored, {len(set(runs))} were acknowledged")
         for run in runs:
             status = stored[run].status
             result.statuses[status] = result.statuses.get(status, 0) + 1
-            if status not in ENDED or status != "succeeded":
+            if status != "succeeded":
                 faults.append(f"run {run} is {status}: {stored[run].problem}")
             faults += order_faults(run, self._watcher.events[run])
             kept = [(e.number, e.kind) for e in self._store.runs.events(run, limit=1_000_000)]
             if kept != [(e.number, e.kind) for e in self._watcher.events[run]]:
                 faults.append(f"run {run}: other events are stored than were sent")
             faults += self._lost_plans(run)
+        jobs = self._submitter.job_statuses(self._store)
+        faults += [f"{name} is {status}" for name, status in jobs.items() if status != "succeeded"]
         result.acknowledged = len(runs)
+        result.imports, result.executions = len(self._submitter.imports), len(self._submitter.executions)
         result.attempts = sum(stored[run].attempt for run in runs)
         result.events = sum(map(len, self._watcher.events.values()))
         result.plans_seen = sum(map(len, self._watcher.plans.values()))
