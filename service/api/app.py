@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 
 from fastapi import Depends, FastAPI
-from starlette.formparsers import MultiPartParser
 from starlette.middleware import Middleware
 from starlette.staticfiles import StaticFiles
 
@@ -47,7 +46,7 @@ from tapestry.service.api.problems import add_handlers
 from tapestry.service.api.rates import RateLimit
 from tapestry.service.api.space import SpaceLeft, SpaceRequired
 from tapestry.service.api.task_pool import TaskPool
-from tapestry.service.api.uploads import IN_MEMORY_BYTES
+from tapestry.service.api.uploads import limit_forms
 from tapestry.service.dashboard import STATIC, error_page
 from tapestry.service.dashboard import router as dashboard
 from tapestry.service.settings import ServiceSettings, SettingsError
@@ -67,7 +66,7 @@ def create_app(settings: ServiceSettings) -> FastAPI:
         StoreError: the database cannot be used.
         SettingsError: others can reach it, and nobody has a key.
     """
-    MultiPartParser.spool_max_size = IN_MEMORY_BYTES
+    limit_forms()
     store = Store(settings.database_url)
     try:
         settings.require_key(store.keys.any_valid(datetime.now(UTC)))

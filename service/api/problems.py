@@ -187,13 +187,17 @@ def _system(request: Request, error: Exception) -> Response:
 
 
 def _http(request: Request, error: HTTPException, routes: Sequence[BaseRoute]) -> Response:
+    if isinstance(error.__cause__, OSError) and is_full(
+        error.__cause__
+    ):  # a part of a form could not be kept
+        return _system(request, error.__cause__)
     status, message, headers = error.status_code, str(error.detail), dict(error.headers or {})
     if status == 404 and message == "Not Found":
         message = f"there is nothing at {request.url.path!r}; /docs lists what there is"
     if status == 405:
         here = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
         named = [route for route in here if getattr(route, "path", "") == request.url.path]
-        methods = sorted({m for route in named or here for m in getattr(route, "methods", None) or ()})
-        headers["Allow"] = ", ".join(methods)
+        methods = {m for route in named or here for m in getattr(route, "methods", None) or ()}
+        headers["Allow"] = ", ".join(sorted(methods | ({"HEAD"} if "GET" in methods else set())))
         message = f"{request.url.path!r} knows no {request.method}; it knows {headers['Allow']}"
     return respond(status, CODES.get(status, "error"), message, headers=headers)

@@ -10,11 +10,30 @@ from pathlib import Path
 
 from fastapi import Request, UploadFile
 from starlette.concurrency import run_in_threadpool
+from starlette.formparsers import MultiPartParser
 
 PORTION = 2**20
-# Parts of forms up to this size stay in memory until they are read. The portions of others are written to a file, each
-# by another thread: most of the time that it took to answer a repeated upload of some megabytes.
 IN_MEMORY_BYTES = 2**24
+
+
+class PartsInMemory:
+    """The bytes up to which the next part of a form stays in memory: for each part half of those of the one before.
+
+    A form of any number of parts so holds at most twice the bytes of the first. The portions of larger parts are
+    written to files, each by another thread: most of the time that it took to answer a repeated upload of some
+    megabytes.
+    """
+
+    def __get__(self, parser: MultiPartParser | None, _: type[MultiPartParser]) -> int:
+        before = 0 if parser is None else parser.__dict__.get("parts_in_memory", 0)
+        if parser is not None:
+            parser.__dict__["parts_in_memory"] = before + 1
+        return max(1, IN_MEMORY_BYTES >> before)  # 0 would be without limit
+
+
+def limit_forms() -> None:
+    """Limit the memory of all forms that this process receives."""
+    MultiPartParser.spool_max_size = PartsInMemory()  # type: ignore[assignment]
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from tapestry.service.frontier_checks import (
     count_plans,
     plans_to_execute,
 )
-from tapestry.service.store import NewExecution, RunRequest, Store, TenantStore
+from tapestry.service.store import Job, NewExecution, RunRequest, Store, TenantStore
 from tapestry.service.verdicts import is_refuted, with_suspects
 from tapestry.service.worker.executing import (
     LONGEST_S,
@@ -47,12 +47,18 @@ class SearchInput:
     islands: int
 
 
-def run_deadline(store: TenantStore, run_id: str, task: SearchInput) -> Deadline | None:
-    """Return the deadline of a run's checks: its seconds begin when the first worker claims it."""
-    options, started_at = task.request.options, store.runs.get(run_id).started_at
+def run_deadline(store: TenantStore, job: Job, task: SearchInput) -> Deadline | None:
+    """Return the deadline of a run's checks: its seconds begin when the first worker claims it.
+
+    A later attempt reads by its own clock how long ago that was. Where that clock is behind the one of the first
+    worker, it is as long as the search has taken by now, which every worker has measured.
+    """
+    options, run = task.request.options, store.runs.get(job.subject)
     if options.deadline_seconds is None:
         return None
-    spent_s = 0.0 if started_at is None else (datetime.now(UTC) - started_at).total_seconds()
+    spent_s = 0.0
+    if run.started_at is not None and job.attempt > 1:
+        spent_s = max(run.seconds, (datetime.now(UTC) - run.started_at).total_seconds())
     return checking_deadline(Deadline.after(options.deadline_seconds - spent_s), options)
 
 

@@ -132,7 +132,7 @@ class SearchJob:
         self._phase, self._steps = "", 0
         self._phase_began_s = self._reported_s = time.monotonic()
         self._task = self._read(islands)
-        self._deadline = run_deadline(self._mine, self._job.subject, self._task)
+        self._deadline = run_deadline(self._mine, self._job, self._task)
         self._timer = CheckTimer(
             self._task.graph, self._task.mesh, self._task.request.options, self._task.islands
         )

@@ -173,6 +173,10 @@ def test_a_full_disk_is_no_fault_of_an_archive(
         unpack(packed, tmp_path / "folder", 2**20)
     with monkeypatch.context() as patch:
         patch.setattr("tapestry.service.api.graphs.receive", full)
-        answer = send(service, model().SerializeToString())
-    assert complaint(answer, 507, "no_space")["detail"].startswith("there is no space for temporary files")
-    assert int(answer.headers["retry-after"]) > 0
+        kept = send(service, model().SerializeToString())
+    with monkeypatch.context() as patch:
+        patch.setattr("starlette.formparsers.UploadFile.write", full)
+        received = send(service, model().SerializeToString())
+    for answer in (kept, received):
+        assert complaint(answer, 507, "no_space")["detail"].startswith("there is no space for temporary")
+        assert int(answer.headers["retry-after"]) > 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import socket
@@ -9,7 +10,11 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import pytest
+from starlette.datastructures import UploadFile
+from starlette.requests import Request
 
+from tapestry.service.api import uploads
+from tapestry.service.api.uploads import limit_forms
 from tapestry.service.settings import Limits
 from tapestry.teg.document import to_document
 from tests.service.api.conftest import Serve, Service, complaint
@@ -168,3 +173,22 @@ def test_a_broken_form_is_malformed(shared: Service) -> None:
         answer = shared.http.post("/v1/graphs/import", content=content, headers=kind)
         assert answer.status_code in (400, 422)
         complaint(answer, answer.status_code, answer.json()["code"])
+
+
+def test_a_form_of_many_parts_is_not_held_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    part = b'--x\r\nContent-Disposition: form-data; name="%d"; filename="a"\r\n\r\n' + b"." * 20 + b"\r\n"
+    body = b"".join(part % k for k in range(80)) + b"--x--\r\n"
+
+    async def receive() -> dict[str, object]:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    monkeypatch.setattr(uploads, "IN_MEMORY_BYTES", 64)
+    limit_forms()
+    scope = {"type": "http", "headers": [(b"content-type", b"multipart/form-data; boundary=x")]}
+
+    async def parse() -> list[bool]:
+        async with Request(scope, receive).form() as form:
+            return [isinstance(file, UploadFile) and file._in_memory for file in form.values()]
+
+    held = asyncio.run(parse())
+    assert held == [True, True] + [False] * 78

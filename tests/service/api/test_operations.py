@@ -167,12 +167,12 @@ def test_unknown_addresses_are_problems_to_programs_and_pages_to_people(service:
 @pytest.mark.parametrize(
     ("method", "path", "allowed"),
     [
-        ("DELETE", "/v1/runs", "GET, POST"),
-        ("PUT", "/v1/graphs", "GET, POST"),
-        ("PUT", "/v1/graphs/import", "GET, POST"),
+        ("DELETE", "/v1/runs", "GET, HEAD, POST"),
+        ("PUT", "/v1/graphs", "GET, HEAD, POST"),
+        ("PUT", "/v1/graphs/import", "GET, HEAD, POST"),
         ("GET", "/v1/runs/0123456789ab/cancel", "POST"),
-        ("POST", "/v1/meshes", "GET"),
-        ("TRACE", "/healthz", "GET"),
+        ("POST", "/v1/meshes", "GET, HEAD"),
+        ("TRACE", "/healthz", "GET, HEAD"),
     ],
 )
 def test_other_methods_are_refused_by_what_there_is(

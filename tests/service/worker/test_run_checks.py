@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -53,12 +54,19 @@ def test_an_execution_is_announced_with_its_seconds(bench: Bench) -> None:
     assert executing and all(e["count"] == len(executing) and e["seconds"] >= 0 for e in executing)
 
 
-def test_a_deadline_counts_from_the_first_claim(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("attempt", "clock_s", "spent_s"),
+    [(1, 3600, 0), (2, 60, 60), (2, -3600, 0)],
+    ids=["first", "next", "back"],
+)
+def test_a_deadline_counts_from_the_first_claim(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, attempt: int, clock_s: int, spent_s: int
+) -> None:
     bench.ask(two_layers(width=256), deadline_seconds=100.0)
     held = bench.claim()
     task = SearchJob(bench.store, held, InlineExecutor(), 1, 0.0)._task
-    later = bench.store.runs.get(held.job.subject).started_at + timedelta(seconds=60)  # type: ignore[operator]
+    later = bench.store.runs.get(held.job.subject).started_at + timedelta(seconds=clock_s)  # type: ignore[operator]
     monkeypatch.setattr(run_checks, "datetime", type("Later", (), {"now": staticmethod(lambda _: later)}))
-    deadline = run_deadline(bench.store, held.job.subject, task)
+    deadline = run_deadline(bench.store, replace(held.job, attempt=attempt), task)
     assert deadline is not None
-    assert deadline.left_s == pytest.approx(40.0 - 5.0, abs=0.5), "five seconds are for storing"
+    assert deadline.left_s == pytest.approx(100.0 - spent_s - 5.0, abs=0.5), "five seconds are for storing"
