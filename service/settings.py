@@ -5,8 +5,11 @@ from __future__ import annotations
 import ipaddress
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any, TypeVar
+
+from tapestry.teg.faults import near_hint
 
 HOME = "TAPESTRY_HOME"
 DATABASE_URL = "TAPESTRY_DATABASE_URL"
@@ -26,10 +29,14 @@ STORED_BYTES = "TAPESTRY_STORED_BYTES"
 REQUEST_RATE = "TAPESTRY_REQUESTS_PER_SECOND"
 SUBMISSION_RATE = "TAPESTRY_SUBMISSIONS_PER_SECOND"
 LOG_FORMAT = "TAPESTRY_LOG_FORMAT"
+# What the variables of limits begin with; the rest is the name of a field, such as TAPESTRY_LIMIT_IMPORT_BYTES.
+LIMIT, CONNECTION_LIMIT = "TAPESTRY_LIMIT_", "TAPESTRY_CONNECTION_LIMIT_"
 
 LOG_FORMATS = ("json", "text")
 
 SHORTEST_KEY = 16
+
+LimitsT = TypeVar("LimitsT", "Limits", "ConnectionLimits")
 
 
 class SettingsError(ValueError):
@@ -201,10 +208,12 @@ def service_settings(
         allowed_hosts=tuple(
             name.strip() for name in environment.get(ALLOWED_HOSTS, "").split(",") if name.strip()
         ),
-        limits=Limits(
+        limits=replace(
+            _limits(environment, LIMIT, Limits()),
             free_bytes=_bytes(environment, FREE_BYTES, Limits.free_bytes) or 0,
             stored_bytes=_bytes(environment, STORED_BYTES, Limits.stored_bytes),
         ),
+        connections=_limits(environment, CONNECTION_LIMIT, ConnectionLimits()),
         proxy=_proxy(environment),
         rates=Rates(
             _rate(environment, REQUEST_RATE, Rates.requests_per_s),
@@ -217,6 +226,32 @@ def _proxy(environment: Mapping[str, str]) -> ProxyIdentity | None:
     secret = environment.get(PROXY_SECRET)
     names = {part: environment[name] for part, name in PROXY_HEADERS.items() if environment.get(name)}
     return ProxyIdentity(secret, **names) if secret else None
+
+
+def _limits(environment: Mapping[str, str], prefix: str, usual: LimitsT) -> LimitsT:
+    """Return limits with those of the environment: each has a variable, but for those with one of another name."""
+    fields = {
+        f"{prefix}{name.upper()}": (name, isinstance(value, int))
+        for name, value in asdict(usual).items()
+        if f"TAPESTRY_{name.upper()}" not in (FREE_BYTES, STORED_BYTES)
+    }
+    given: dict[str, Any] = {}
+    for variable in sorted(name for name in environment if name.startswith(prefix)):
+        if variable not in fields:
+            raise SettingsError(f"{variable} is no limit; {near_hint(variable, fields)}")
+        name, is_whole = fields[variable]
+        given[name] = _limit(variable, environment[variable], is_whole=is_whole)
+    return replace(usual, **given)
+
+
+def _limit(variable: str, text: str, *, is_whole: bool) -> float:
+    try:
+        value = int(text) if is_whole else float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise SettingsError(f"{variable} is a {'whole ' if is_whole else ''}number above 0, not {text!r}")
+    return value
 
 
 def _bytes(environment: Mapping[str, str], name: str, usual: int | None) -> int | None:
