@@ -18,7 +18,8 @@ PINNED_IMAGE = re.compile(r"^[a-z/-]+:\d+\.\d+[\w.-]*$")
 REQUIRED = re.compile(r"\$\{(\w+):\?[^}]+\}")
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
-OURS = ("api", "worker")
+OURS = ("api", "worker", "retention")
+INTERPOLATED = re.compile(r"\$\{\w+:-([^}]*)\}")  # a variable with a default
 DASK = ("scheduler", "cluster-node", "cluster-worker")
 
 services = pytest.mark.parametrize("name", SERVICES)
@@ -129,6 +130,9 @@ def test_every_command_is_one_that_the_program_understands() -> None:
     api = build_parser().parse_args(SERVICES["api"]["command"])
     assert (api.command, api.no_worker, api.host, api.port) == ("serve", True, "0.0.0.0", 8000)
     assert build_parser().parse_args(SERVICES["worker"]["command"]).command == "worker"
+    command = [INTERPOLATED.sub(r"\1", word) for word in SERVICES["retention"]["command"]]
+    retention = build_parser().parse_args(command)
+    assert (retention.every, retention.older_than) == (86_400, 90 * 86_400)
     node, worker = (build_parser().parse_args(SERVICES[name]["command"]) for name in DASK[1:])
     assert node.cluster == worker.search_on == "tcp://scheduler:8786"
 
@@ -137,7 +141,7 @@ def test_only_the_api_is_reachable_and_only_from_this_host() -> None:
     assert {name: service.get("ports") for name, service in SERVICES.items()} == {
         "postgres": None,
         "api": ["127.0.0.1:8000:8000"],
-        **dict.fromkeys(("worker", "backup", *DASK)),
+        **dict.fromkeys(("worker", "backup", "retention", *DASK)),
         "proxy": ["80:80", "443:443"],
     }
     assert COMPOSE["networks"]["database"] == COMPOSE["networks"]["cluster"] == {"internal": True}
@@ -158,7 +162,7 @@ def test_containers_have_no_rights_they_do_not_need(name: str) -> None:
 
 def test_containers_come_back_and_end_in_their_own_time() -> None:
     assert {service["restart"] for service in SERVICES.values()} == {"unless-stopped"}
-    assert [SERVICES[name]["stop_grace_period"] for name in OURS] == ["30s", "30s"]
+    assert {SERVICES[name]["stop_grace_period"] for name in OURS} == {"30s"}
     assert SERVICES["worker"]["deploy"]["replicas"] == 1
 
 
@@ -176,6 +180,7 @@ def test_what_is_not_always_wanted_has_a_profile() -> None:
         **{key: [] for key in ("postgres", "api", "worker", "backup")},
         **{key: ["dask"] for key in DASK},
         "proxy": ["tls"],
+        "retention": ["retention"],
     }
 
 

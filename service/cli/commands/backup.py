@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import sys
-import threading
 from argparse import Namespace
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -13,11 +10,10 @@ from pathlib import Path
 
 from tapestry.service.cli.errors import OK, CommandError
 from tapestry.service.cli.output import print_json, quantity
+from tapestry.service.cli.repeating import repeat
 from tapestry.service.settings import database_url
 from tapestry.service.store import StoreError
 from tapestry.service.store.backup import Backup, back_up, dated_file, prune
-
-RETRY_S = 60.0  # after a copy that failed, unless copies are made more often
 
 
 def run(arguments: Namespace) -> int:
@@ -26,14 +22,17 @@ def run(arguments: Namespace) -> int:
     is_folder = target.is_dir()
     if not is_folder and (arguments.every is not None or arguments.keep is not None):
         raise CommandError(f"--every and --keep need a folder for the copies, and {str(target)!r} is none")
+
+    def copy() -> None:
+        _report(arguments, *_copy(arguments, url, target))
+
     if arguments.every is not None:
-        _repeat(arguments, url, target)
+        repeat(copy, arguments.every)
         return OK
     try:
-        made, deleted = _copy(arguments, url, target)
+        copy()
     except StoreError as error:
         raise CommandError(str(error)) from error
-    _report(arguments, made, deleted)
     return OK
 
 
@@ -42,21 +41,6 @@ def _copy(arguments: Namespace, url: str, target: Path) -> tuple[Backup, Sequenc
     file = dated_file(url, target, datetime.now(UTC)) if is_folder else target
     made = back_up(url, file, arguments.force, os.environ)
     return made, () if arguments.keep is None else prune(target, arguments.keep)
-
-
-def _repeat(arguments: Namespace, url: str, folder: Path) -> None:
-    """Make a copy now and after every interval until SIGTERM or Ctrl-C; a failure is reported, and tried again."""
-    ending = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ending.set())
-    pause_s = 0.0
-    while not ending.wait(pause_s):
-        try:
-            _report(arguments, *_copy(arguments, url, folder))
-            pause_s = arguments.every
-        except StoreError as error:
-            pause_s = min(arguments.every, RETRY_S)
-            print(f"tapestry: {error}; tried again in {pause_s:g} s", file=sys.stderr, flush=True)
 
 
 def _report(arguments: Namespace, made: Backup, deleted: Sequence[Path]) -> None:
@@ -75,4 +59,3 @@ def _report(arguments: Namespace, made: Backup, deleted: Sequence[Path]) -> None
         for path in deleted:
             print(f"{path}: deleted, as newer ones are kept")
         print(f"restore: {made.restore}")
-    sys.stdout.flush()

@@ -2,26 +2,44 @@
 
 from __future__ import annotations
 
+import os
 from argparse import Namespace
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 
 from tapestry.service.cli.errors import OK, CommandError
 from tapestry.service.cli.output import print_json, quantity
-from tapestry.service.cli.searching import open_store
+from tapestry.service.cli.repeating import repeat
 from tapestry.service.retention import Collected, Retention, collect
-from tapestry.service.store import StoreError
+from tapestry.service.settings import database_url
+from tapestry.service.store import Store, StoreError
 from tapestry.teg.brief import counted
 
 
 def run(arguments: Namespace) -> int:
-    """Delete what is not to be kept, and print how much that was."""
+    """Delete what is not to be kept, and print how much that was; repeat it if so requested."""
     kept = Retention(arguments.older_than, arguments.keep_size)
     if kept == Retention() and not arguments.compact and arguments.audit_older_than is None:
         raise CommandError(
             "say what is to be kept: --older-than 30d, --keep-size 10GB, --audit-older-than 400d, or --compact alone"
         )
-    store, forgotten = open_store(arguments.database_url), 0
+
+    def collect_once() -> None:
+        _collect(arguments, kept)
+
+    if arguments.every is not None:
+        repeat(collect_once, arguments.every)
+        return OK
     try:
+        collect_once()
+    except StoreError as error:
+        raise CommandError(str(error)) from error
+    return OK
+
+
+def _collect(arguments: Namespace, kept: Retention) -> None:
+    forgotten = 0
+    with closing(Store(database_url(os.environ, arguments.database_url))) as store:
         now = datetime.now(UTC)
         found = collect(store, kept, now, dry=arguments.dry_run)
         if arguments.audit_older_than is not None:
@@ -29,10 +47,6 @@ def run(arguments: Namespace) -> int:
             forgotten = store.audit.forget(until, dry=arguments.dry_run)
         if arguments.compact and not arguments.dry_run:
             store.deletions.compact()
-    except StoreError as error:
-        raise CommandError(str(error)) from error
-    finally:
-        store.close()
     if arguments.json:
         print_json({"dry_run": arguments.dry_run, **found.to_json(), "audit_lines": forgotten})
     else:
@@ -40,7 +54,6 @@ def run(arguments: Namespace) -> int:
         if arguments.audit_older_than is not None:
             verb = "would be deleted" if arguments.dry_run else "deleted"
             print(f"{counted(forgotten, 'line')} of the audit log {verb}")
-    return OK
 
 
 def _sentence(found: Collected, dry: bool) -> str:

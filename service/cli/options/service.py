@@ -241,6 +241,9 @@ def gc(parser: Parser) -> None:
     parser.add_argument(
         "--compact", action="store_true", help="give space back to the disk (SQLite; writers wait for it)"
     )
+    parser.add_argument(
+        "--every", type=age, metavar="AGE", help="repeat after so long, until asked to end: 1h, 1d"
+    )
     store(parser)
     as_json(parser)
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -66,6 +70,21 @@ def test_imports_go_by_their_age_or_by_their_ids_once_they_have_ended(tapestry: 
     assert tapestry("gc", "--older-than", "0s", "--json").json["imports"] == [ended]
     assert [found.id for found in store.imports.page()] == [waiting]
     store.close()
+
+
+def test_what_is_old_is_collected_again_and_again(tapestry: Run, runs: list[str], home: Path) -> None:
+    command = [sys.executable, "-m", "tapestry.service.cli", "gc", "--older-than", "0s", "--every", "1s"]
+    environment = {**os.environ, "TAPESTRY_HOME": str(home)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert "2 runs, 1 program, 0 imports deleted" in process.stdout.readline()
+            assert "0 runs, 0 programs, 0 imports deleted" in process.stdout.readline()
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
+    assert stored(tapestry) == []
 
 
 @pytest.mark.parametrize(
