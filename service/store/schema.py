@@ -35,7 +35,7 @@ def prepare_tables(engine: Engine) -> None:
     """
     if _is_up_to_date(engine):
         return
-    with _turn(engine) as connection:
+    with turn(engine) as connection:
         found = revision_of(connection)
         if found is None:
             Base.metadata.create_all(connection)
@@ -89,13 +89,14 @@ def revision_of(connection: Connection) -> str | None:
     if len(found) != 1 or found[0] not in known:
         raise UnusableTables(
             f"has tables of version {', '.join(found) or 'none'}, this program knows versions up to {HEAD}; "
-            "use the newer release of Tapestry that made them, or another database"
+            "use the newer release of Tapestry that made them, "
+            f"take them back by its `tapestry downgrade {HEAD}`, or use another database"
         )
     return known[found[0]]
 
 
 @contextmanager
-def _turn(engine: Engine) -> Iterator[Connection]:
+def turn(engine: Engine) -> Iterator[Connection]:
     """Run a transaction in which only this process changes tables; everything in it is kept, or nothing."""
     with engine.connect().execution_options(writes=True) as connection:
         if engine.dialect.name == "sqlite":

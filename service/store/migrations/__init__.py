@@ -2,6 +2,7 @@
 
 This list is all that a program needs in order to check that a database is up to date; Alembic is loaded
 only when one is not. A migration, once released, is never changed: it works on the tables as they were then.
+The way back is in `steps_back`: every new migration gets an entry there.
 """
 
 FIRST = "0001"

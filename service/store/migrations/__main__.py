@@ -22,7 +22,9 @@ def main(message: str) -> None:
             command.upgrade(config, HEAD)
             command.revision(config, message, autogenerate=True, rev_id=f"{len(REVISIONS) + 1:04}")
         engine.dispose()
-    print("now make it readable, let it move the data, and add its number to REVISIONS")
+    print(
+        "now make it readable, let it move the data, add its number to REVISIONS, and what it added to STEPS_BACK"
+    )
 
 
 if __name__ == "__main__":

@@ -44,15 +44,22 @@ def value(column: Column[Any], rows: Mapping[str, Mapping[str, Any]], is_file: b
     return NOON.replace(tzinfo=None) if is_file and found is NOON else found
 
 
-def fill(connection: Connection, known: set[str]) -> None:
-    """Write a row into each table that is not `known`, those first that others refer to."""
+def fill(connection: Connection, known: set[str], chosen: Mapping[str, Any] | None = None) -> None:
+    """Write a row into each table that is not `known`, those first that others refer to.
+
+    `chosen` are values of columns by name, or by table and name.
+    """
     is_file = connection.dialect.name == "sqlite"
     rows: dict[str, Mapping[str, Any]] = {}
     for name, table in tables(connection).items():
         if name in known:
             rows[name] = connection.execute(select(table)).mappings().one()
             continue
-        rows[name] = {column.name: value(column, rows, is_file) for column in table.columns}
+        made = {column.name: value(column, rows, is_file) for column in table.columns}
+        made |= {
+            key: found for key in made for by in (key, f"{name}.{key}") if (found := (chosen or {}).get(by))
+        }
+        rows[name] = made
         connection.execute(table.insert().values(rows[name]))
 
 
