@@ -107,6 +107,12 @@ COMMANDS: tuple[Command, ...] = (
     Command("backup", "copy the whole database into one file, while others use it", service.backup, "backup"),
     Command("doctor", "check the installation, the database and the service", service.doctor, "doctor"),
     Command("restore", "restore a copy of a database into an empty one", service.restore, "restore"),
+    Command(
+        "downgrade",
+        "take a database back to the tables of an earlier release, losing nothing unasked",
+        service.downgrade,
+        "downgrade",
+    ),
     Command("tenants", "list tenants, or show and set their quotas", service.tenants, "tenants"),
     Command("audit", "print who did what with a service, and what was refused", service.audit, "audit"),
     Command("keys", "make, list or revoke keys with names for a service", service.keys, "keys"),

@@ -122,6 +122,20 @@ def restore(parser: Parser) -> None:
     as_json(parser)
 
 
+def downgrade(parser: Parser) -> None:
+    """Add the options of `downgrade`: the version of the tables, and what may be lost on the way back to it."""
+    parser.add_argument("version", metavar="VERSION", help="of the tables, such as 0030")
+    parser.add_argument(
+        "--lose",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="lose this table or TABLE.COLUMN, as a refusal names it; may be repeated",
+    )
+    store(parser)
+    as_json(parser)
+
+
 def delete(parser: Parser) -> None:
     """Add the options of `delete`: what is deleted."""
     kinds = ("run", "batch", "graph", "execution", "import")
