@@ -147,7 +147,7 @@ def repetition(sequence: Sequence[object]) -> tuple[int, int, int] | None:
 def _box(block: BlockLike, tensors: Mapping[str, TensorLike]) -> SvgNode:
     lines = [block.site]
     if block.operator not in CLASSES or block.operator == "view":
-        lines.append(_label(block))
+        lines.append(label_of(block))
     if block.index is not None:
         lines.append(str(block.index))
     if block.device is not None:
@@ -157,7 +157,7 @@ def _box(block: BlockLike, tensors: Mapping[str, TensorLike]) -> SvgNode:
     return SvgNode((block,), CLASSES.get(block.operator, "block"), tuple(_shortened(t) for t in lines))
 
 
-def _label(block: BlockLike) -> str:
+def label_of(block: BlockLike) -> str:
     """Return the operator, for a cell with its outermost function."""
     given = dict(block.definition.attributes)
     if block.operator == "cell" and isinstance(given.get("expr"), tuple):

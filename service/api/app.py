@@ -14,6 +14,7 @@ from starlette.staticfiles import StaticFiles
 from tapestry.service.api import (
     audit,
     batches,
+    drawings,
     events,
     executions,
     graphs,
@@ -105,6 +106,7 @@ def create_app(settings: ServiceSettings) -> FastAPI:
             batches.router,
             events.router,
             plans.router,
+            drawings.router,
         ),
         *(executions.forms, executions.router, tensors.router),
         *(new_router(), learned.router, layouts.router, audit.router, quotas.router),

@@ -47,6 +47,7 @@ _GRAPH = {
     "links": {
         "self": f"/v1/graphs/{GRAPH_ID}",
         "document": f"/v1/graphs/{GRAPH_ID}/document",
+        "drawing": f"/v1/graphs/{GRAPH_ID}/drawing",
         "rewrites": f"/v1/graphs/{GRAPH_ID}/rewrites",
         "history": f"/v1/graphs/{GRAPH_ID}/history",
         "runs": f"/v1/runs?graph_id={GRAPH_ID}",

@@ -234,6 +234,7 @@ def graph_document(graph: StoredGraph) -> dict[str, Any]:
         "links": {
             "self": f"/v1/graphs/{graph.id}",
             "document": f"/v1/graphs/{graph.id}/document",
+            "drawing": f"/v1/graphs/{graph.id}/drawing",
             "rewrites": f"/v1/graphs/{graph.id}/rewrites",
             "history": f"/v1/graphs/{graph.id}/history",
             "runs": f"/v1/runs?graph_id={graph.id}",

@@ -96,6 +96,7 @@ def get_plan(plan_id: PlanId, request: Request, parts: Parts) -> Response:
             "self": path,
             "graph": f"{path}/graph",
             "moves": f"{path}/moves",
+            "drawing": f"{path}/drawing",
             "explanation": f"{path}/explanation",
             "executions": f"{path}/executions",
             "run": f"/v1/runs/{plan.run_id}",

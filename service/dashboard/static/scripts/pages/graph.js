@@ -2,6 +2,7 @@
 
 import { get, pages } from "../api.js";
 import { byId, element, fill, say } from "../dom.js";
+import { showDrawing } from "../drawing/section.js";
 import { graphFigures, operatorTable, sourceTable } from "../graph-summary.js";
 import { watchHealth } from "../health.js";
 import { showMoves } from "../move-list.js";
@@ -18,7 +19,9 @@ async function begin() {
     const path = `/v1/graphs/${encodeURIComponent(id)}`;
     const runs = get(`/v1/runs?${new URLSearchParams({ graph_id: id, limit: String(MOST_RUNS) })}`);
     const history = get(`${path}/history`);
-    show(await get(path), (await runs).items);
+    const graph = await get(path);
+    show(graph, (await runs).items);
+    void showDrawing(graph.links.drawing);
     showHistory((await history).items);
   } catch (error) {
     fill(byId("graph"), missing(error, "program", id));

@@ -8,6 +8,7 @@ import { showDecisions } from "../decision-table.js";
 import { decisionsOf } from "../decisions.js";
 import { save } from "../copying.js";
 import { byId, element, fill, pairs, say } from "../dom.js";
+import { showDrawing } from "../drawing/section.js";
 import { Executions } from "../executions.js";
 import { Explaining } from "../explaining.js";
 import { watchHealth } from "../health.js";
@@ -36,6 +37,7 @@ async function begin() {
     ];
     const [of, frontier, objectives, graph] = await Promise.all(all);
     show(plan, of, frontier, joined(objectives.items, [...graph.objectives, ...frontier.objectives]), graph);
+    void showDrawing(plan.links.drawing);
   } catch (error) {
     fill(byId("plan"), missing(error, "plan", id));
   }

@@ -1,0 +1,252 @@
+/**
+ * A program as a diagram: its blocks from inputs to outputs, with repeated layers folded into one node until they are
+ * opened.
+ * @module drawing/diagram
+ */
+
+import { color, onTheme } from "../colors.js";
+import { element, fill } from "../dom.js";
+import { several } from "../units.js";
+import { coloring } from "./coloring.js";
+import { layered } from "./layered.js";
+import { Minimap } from "./minimap.js";
+import { paint, segmentsOf } from "./painter.js";
+import { Viewport } from "./viewport.js";
+import { around, visible } from "./visible.js";
+
+/** @typedef {import("./visible.js").Drawing} Drawing */
+/** @typedef {import("./visible.js").Visible} Visible */
+/** @typedef {import("./painter.js").Picture} Picture */
+
+const LETTER = 6.3; // px
+const LEAST_WIDTH = 70;
+const LONGEST = 34; // letters
+const LOW = 22;
+const HIGH = 38;
+const INKS = { block: "raised", view: "surface", group: "accent-soft", parameter: "sunken", constant: "sunken", activation: "good-soft", state: "warn-soft" };
+
+export class Diagram {
+  /**
+   * @param {HTMLElement} place
+   * @param {(block: number, group: number) => void} onSelect -1 for what is not selected
+   * @param {() => void} onChange after groups were opened or closed
+   */
+  constructor(place, onSelect, onChange) {
+    this.canvas = element("canvas", { tabindex: 0, role: "img", "aria-describedby": "drawing-keys" });
+    this.minimap = new Minimap((x, y) => this.viewport.center(x, y, this.viewport.scale));
+    fill(place, this.canvas, this.minimap.canvas);
+    this.onSelect = onSelect;
+    this.onChange = onChange;
+    /** @type {Drawing | null} */
+    this.drawing = null;
+    /** @type {Set<number>} */
+    this.open = new Set();
+    this.hasParameters = false;
+    /** @type {keyof typeof import("./coloring.js").COLORINGS} */
+    this.by = "kind";
+    this.selected = -1;
+    /** @type {Set<number>} */
+    this.near = new Set();
+    this.isWaiting = false;
+    this.viewport = new Viewport(
+      this.canvas,
+      () => this.redraw(),
+      (x, y) => this.#click(x, y),
+    );
+    new ResizeObserver(() => this.#resize()).observe(this.canvas);
+    onTheme(() => this.recolor());
+  }
+
+  /** @param {Drawing} drawing */
+  show(drawing) {
+    this.drawing = drawing;
+    this.canvas.setAttribute(
+      "aria-label",
+      `Diagram of ${several(drawing.blocks.site.length, "block")}; search below to reach one by its name`,
+    );
+    this.#arrange();
+    this.viewport.whole();
+  }
+
+  /** Show other groups open; what is at `anchor`, a block, stays where it is on the screen.
+   * @param {Iterable<number>} open @param {number} [anchor] */
+  setOpen(open, anchor = -1) {
+    const before = anchor < 0 ? null : this.#centerOf(anchor);
+    this.open = new Set(open);
+    this.#arrange();
+    const after = anchor < 0 ? null : this.#centerOf(anchor);
+    if (before && after) {
+      this.viewport.x += after[0] - before[0];
+      this.viewport.y += after[1] - before[1];
+      this.redraw();
+    } else this.viewport.whole();
+    this.onChange();
+  }
+
+  /** @param {boolean} shown */
+  showParameters(shown) {
+    this.hasParameters = shown;
+    this.setOpen(this.open, this.#anchor());
+  }
+
+  /** Open what a block is in, and bring it to the middle. @param {number} block */
+  reveal(block) {
+    if (!this.drawing) return;
+    const groups = around(this.drawing, this.drawing.blocks.group[block]);
+    if (groups.some((group) => !this.open.has(group))) this.setOpen([...this.open, ...groups]);
+    this.select(block);
+    const [x, y] = this.#centerOf(block);
+    this.viewport.center(x, y);
+  }
+
+  /** @param {number} block -1: none */
+  select(block) {
+    this.#mark(block < 0 || !this.view ? -1 : this.view.nodeOf[block]);
+    this.onSelect(block, -1);
+  }
+
+  /** @param {keyof typeof import("./coloring.js").COLORINGS} by */
+  color(by) {
+    this.by = by;
+    this.recolor();
+  }
+
+  recolor() {
+    if (!this.drawing || !this.view || !this.picture) return;
+    this.colors = Object.fromEntries(
+      [...Object.entries(INKS), ["line", "line-strong"], ["edge", "line-strong"], ["selected", "mark-fastest"]].map(
+        ([name, ink]) => [name, color(ink)],
+      ),
+    );
+    Object.assign(this.colors, { text: color("text"), muted: color("muted"), font: getComputedStyle(this.canvas).fontFamily });
+    const { fills, legend, most } = coloring(this.by, this.drawing, this.view.nodes);
+    this.legend = { entries: legend, most };
+    this.picture.faces.forEach((face, k) => (face.fill = fills[k]));
+    this.minimap.draw(this.picture, this.colors);
+    this.redraw();
+  }
+
+  redraw() {
+    if (this.isWaiting || !this.picture) return;
+    this.isWaiting = true;
+    requestAnimationFrame(() => {
+      this.isWaiting = false;
+      this.#draw();
+    });
+  }
+
+  /** Compute what is visible and where it is. */
+  #arrange() {
+    if (!this.drawing) return;
+    const view = visible(this.drawing, this.open, this.hasParameters);
+    this.view = view;
+    const faces = view.nodes.map((node) => face(/** @type {Drawing} */ (this.drawing), node));
+    const widths = Float64Array.from(faces, ({ title, text }) =>
+      Math.max(LEAST_WIDTH, LETTER * Math.max(title.length, text.length) + 18),
+    );
+    const heights = Float64Array.from(faces, ({ text }) => (text ? HIGH : LOW + 4));
+    const layout = layered(widths, heights, view.from, view.to);
+    /** @type {Picture} */
+    this.picture = { layout, widths, heights, faces, from: view.from, to: view.to, bytes: view.bytes };
+    this.segments = segmentsOf(layout);
+    this.viewport.size = { width: layout.width, height: layout.height };
+    this.#mark(-1);
+    this.recolor();
+  }
+
+  #draw() {
+    const pen = this.canvas.getContext("2d");
+    if (!pen || !this.picture || !this.segments || !this.colors) return;
+    const ratio = window.devicePixelRatio;
+    const { x, y, scale, width, height } = this.viewport;
+    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+    pen.clearRect(0, 0, width, height);
+    paint(pen, this.picture, this.segments, { x, y, scale, width, height }, this.colors, this);
+    this.minimap.frame({ x, y, width: width / scale, height: height / scale });
+  }
+
+  #resize() {
+    const ratio = window.devicePixelRatio;
+    this.canvas.width = Math.round(this.canvas.clientWidth * ratio);
+    this.canvas.height = Math.round(this.canvas.clientHeight * ratio);
+    this.redraw();
+  }
+
+  /** @param {number} node -1: none */
+  #mark(node) {
+    this.selected = node;
+    this.near = new Set();
+    const { from, to } = this.view ?? { from: [], to: [] };
+    for (let k = 0; k < from.length && node >= 0; k += 1) {
+      if (from[k] === node) this.near.add(to[k]);
+      if (to[k] === node) this.near.add(from[k]);
+    }
+    this.redraw();
+  }
+
+  /** @param {number} block @returns {[number, number]} */
+  #centerOf(block) {
+    const node = this.view?.nodeOf[block] ?? -1;
+    return node < 0 || !this.picture ? [0, 0] : [this.picture.layout.x[node], this.picture.layout.y[node]];
+  }
+
+  /** A block near the middle of what is seen. */
+  #anchor() {
+    const { x, y, scale, width, height } = this.viewport;
+    const [mx, my] = [x + width / 2 / scale, y + height / 2 / scale];
+    let [best, least] = [-1, Infinity];
+    this.view?.nodes.forEach(({ block }, node) => {
+      const { layout } = /** @type {Picture} */ (this.picture);
+      const distance = Math.hypot(layout.x[node] - mx, layout.y[node] - my);
+      if (block >= 0 && distance < least) [best, least] = [block, distance];
+    });
+    return best;
+  }
+
+  /** @param {number} x @param {number} y */
+  #click(x, y) {
+    if (!this.view || !this.picture || !this.drawing) return;
+    const { layout, widths, heights } = this.picture;
+    const node = this.view.nodes.findIndex(
+      (_, k) => Math.abs(layout.x[k] - x) <= widths[k] / 2 && Math.abs(layout.y[k] - y) <= heights[k] / 2,
+    );
+    if (node < 0) {
+      this.select(-1);
+      return;
+    }
+    const { block, group } = this.view.nodes[node];
+    if (block >= 0) this.select(block);
+    else this.openGroup(group);
+  }
+
+  /** Show what is in a group. @param {number} group */
+  openGroup(group) {
+    if (!this.drawing) return;
+    const first = this.drawing.blocks.group.findIndex((found) => around(this.drawing, found).includes(group));
+    this.setOpen([...this.open, ...around(this.drawing, group)], first);
+    this.onSelect(-1, group);
+  }
+}
+
+/** @param {Drawing} drawing @param {import("./visible.js").VisibleNode} node */
+function face({ blocks, operators, groups }, { block, group, blocks: count, held }) {
+  if (block < 0) {
+    const members = groups.parent.filter((parent) => parent === group).length;
+    const title = members ? `${members} × ${groups.name[group]}` : groups.name[group];
+    return { title: shortened(title), text: several(count, "block"), kind: "group", fill: null };
+  }
+  const kind = blocks.kind[block];
+  const isSource = operators[blocks.operator[block]] === "source";
+  const with_ = held ? ` + ${several(held, "parameter")}` : "";
+  return {
+    title: shortened(isSource || kind === "sink" ? blocks.site[block] : operators[blocks.operator[block]]),
+    text: shortened(isSource || kind === "sink" ? kind : `${blocks.site[block]}${with_}`),
+    kind,
+    fill: null,
+  };
+}
+
+/** The end of a long name says more than its start. @param {string} text */
+function shortened(text) {
+  return text.length <= LONGEST ? text : `…${text.slice(text.length - LONGEST + 1)}`;
+}

@@ -1,0 +1,154 @@
+/**
+ * Painting of a layered drawing: only the rows in view, and only as much of each node as can be read.
+ * @module drawing/painter
+ */
+
+/** @typedef {import("./layered.js").Layered} Layered */
+/** @typedef {{x: number, y: number, width: number, height: number, scale: number}} View of the drawing */
+/** @typedef {{title: string, text: string, kind: string, fill: string | null}} Face of a node */
+/** @typedef {{layout: Layered, widths: Float64Array, heights: Float64Array, faces: Face[],
+ *   from: Int32Array, to: Int32Array, bytes: Float64Array}} Picture */
+
+const READABLE = 0.45; // scale from which on names are written
+const ROUND = 5;
+
+/** Segments of edges by the upper of the rows that they join. @param {Layered} layout */
+export function segmentsOf(layout) {
+  /** @type {number[][]} */
+  const found = layout.rows.map(() => []);
+  layout.routes.forEach((route, edge) => {
+    for (let k = 1; k < route.length; k += 1) found[layout.row[route[k - 1]]].push(edge, route[k - 1], route[k]);
+  });
+  return found;
+}
+
+/** The first and last row that a view shows. @param {Layered} layout @param {number} top @param {number} bottom */
+export function rowsIn({ tops, rows }, top, bottom) {
+  let low = 0;
+  let high = rows.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (tops[middle + 1] < top) low = middle + 1;
+    else high = middle;
+  }
+  let last = low;
+  while (last < rows.length && tops[last] <= bottom) last += 1;
+  return [low, last - 1];
+}
+
+/**
+ * @param {CanvasRenderingContext2D} pen @param {Picture} picture @param {number[][]} segments @param {View} view
+ * @param {Record<string, string>} colors @param {{selected: number, near: Set<number>}} marked
+ */
+export function paint(pen, picture, segments, view, colors, marked) {
+  const { layout } = picture;
+  const [first, last] = rowsIn(layout, view.y, view.y + view.height / view.scale);
+  pen.save();
+  pen.scale(view.scale, view.scale);
+  pen.translate(-view.x, -view.y);
+  paintEdges(pen, picture, segments, view, [first, last], colors, marked.selected);
+  for (let k = first; k <= last; k += 1) paintRow(pen, picture, layout.rows[k], view, colors, marked);
+  pen.restore();
+}
+
+/**
+ * @param {CanvasRenderingContext2D} pen @param {Picture} picture @param {number[][]} segments @param {View} view
+ * @param {number[]} rows @param {Record<string, string>} colors @param {number} selected
+ */
+function paintEdges(pen, { layout, from, to }, segments, view, [first, last], colors, selected) {
+  const { x, y } = layout;
+  const right = view.x + view.width / view.scale;
+  const own = [];
+  pen.lineWidth = Math.max(1, 0.7 / view.scale);
+  pen.strokeStyle = colors.edge;
+  pen.beginPath();
+  for (let k = Math.max(0, first - 1); k <= last; k += 1) {
+    const row = segments[k];
+    for (let n = 0; n < row.length; n += 3) {
+      const [edge, a, b] = [row[n], row[n + 1], row[n + 2]];
+      if (Math.max(x[a], x[b]) < view.x || Math.min(x[a], x[b]) > right) continue;
+      if (from[edge] === selected || to[edge] === selected) own.push(a, b);
+      else curve(pen, x[a], y[a], x[b], y[b]);
+    }
+  }
+  pen.stroke();
+  if (selected < 0) return;
+  pen.strokeStyle = colors.selected;
+  pen.lineWidth = Math.max(2, 1.4 / view.scale);
+  pen.beginPath();
+  for (let n = 0; n < own.length; n += 2) curve(pen, x[own[n]], y[own[n]], x[own[n + 1]], y[own[n + 1]]);
+  for (let edge = 0; edge < from.length; edge += 1) {
+    const isOwn = from[edge] === selected || to[edge] === selected;
+    if (isOwn && !layout.routes[edge].length) curve(pen, x[from[edge]], y[from[edge]], x[to[edge]], y[to[edge]]);
+  }
+  pen.stroke();
+}
+
+/** @param {CanvasRenderingContext2D} pen @param {number} ax @param {number} ay @param {number} bx @param {number} by */
+function curve(pen, ax, ay, bx, by) {
+  pen.moveTo(ax, ay);
+  if (ax === bx) pen.lineTo(bx, by);
+  else pen.bezierCurveTo(ax, (ay + by) / 2, bx, (ay + by) / 2, bx, by);
+}
+
+/**
+ * @param {CanvasRenderingContext2D} pen @param {Picture} picture @param {Int32Array} members @param {View} view
+ * @param {Record<string, string>} colors @param {{selected: number, near: Set<number>}} marked
+ */
+function paintRow(pen, picture, members, view, colors, { selected, near }) {
+  const { layout, widths, heights, faces } = picture;
+  const right = view.x + view.width / view.scale;
+  for (const item of members) {
+    if (item >= faces.length) continue;
+    const [width, height, face] = [widths[item], heights[item], faces[item]];
+    const left = layout.x[item] - width / 2;
+    if (left > right || left + width < view.x) continue;
+    const top = layout.y[item] - height / 2;
+    pen.fillStyle = face.fill ?? colors[face.kind] ?? colors.block;
+    pen.strokeStyle = item === selected || near.has(item) ? colors.selected : colors.line;
+    pen.lineWidth = Math.max(item === selected ? 2.5 : 1, 0.5 / view.scale);
+    pen.setLineDash(face.kind === "view" ? [4, 3] : []);
+    if (view.scale < READABLE) {
+      pen.fillRect(left, top, width, height);
+      if (item === selected || near.has(item)) pen.strokeRect(left, top, width, height);
+      continue;
+    }
+    if (face.kind === "group") stack(pen, left, top, width, height);
+    pen.beginPath();
+    pen.roundRect(left, top, width, height, face.kind === "sink" || !isBlock(face.kind) ? height / 2 : ROUND);
+    pen.fill();
+    pen.stroke();
+    write(pen, face, layout.x[item], top, colors);
+  }
+  pen.setLineDash([]);
+}
+
+/** @param {string} kind */
+function isBlock(kind) {
+  return ["block", "view", "group", "sequence_point"].includes(kind);
+}
+
+/** The edges of two more cards behind a group's.
+ * @param {CanvasRenderingContext2D} pen @param {number} left @param {number} top @param {number} width @param {number} height */
+function stack(pen, left, top, width, height) {
+  for (const by of [6, 3]) {
+    pen.beginPath();
+    pen.roundRect(left + by, top + by, width, height, ROUND);
+    pen.fill();
+    pen.stroke();
+  }
+}
+
+/** @param {CanvasRenderingContext2D} pen @param {Face} face @param {number} x @param {number} top
+ * @param {Record<string, string>} colors */
+function write(pen, face, x, top, colors) {
+  pen.textAlign = "center";
+  pen.textBaseline = "middle";
+  pen.font = `600 11px ${colors.font}`;
+  pen.fillStyle = face.fill ? "#1a202c" : colors.text;
+  pen.fillText(face.title, x, top + 13);
+  if (!face.text) return;
+  pen.font = `10px ${colors.font}`;
+  pen.fillStyle = face.fill ? "#2d3748" : colors.muted;
+  pen.fillText(face.text, x, top + 27);
+}

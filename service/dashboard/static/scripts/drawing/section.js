@@ -1,0 +1,181 @@
+/**
+ * A card with the diagram of a program: tools, search, what is selected.
+ * @module drawing/section
+ */
+
+import { get } from "../api.js";
+import { byId, element, fill, pairs, say } from "../dom.js";
+import { plain, quantity, several } from "../units.js";
+import { amountFill, COLORINGS } from "./coloring.js";
+import { Diagram } from "./diagram.js";
+import { around } from "./visible.js";
+
+/** @typedef {import("./visible.js").Drawing} Drawing */
+
+const MOST_FOUND = 50;
+const MOST_LISTED = 12;
+
+/** Fetch the columns at a path and show them in the card `#drawing`. @param {string} path */
+export async function showDrawing(path) {
+  const section = byId("drawing");
+  const drawing = /** @type {Drawing} */ (await get(path));
+  section.hidden = false;
+  const diagram = new Diagram(
+    byId("diagram"),
+    (block, group) => select(drawing, diagram, block, group),
+    () => showGroups(drawing, diagram),
+  );
+  fill(
+    byId("coloring"),
+    Object.entries(COLORINGS).map(([name, text]) => element("option", { value: name }, text)),
+  );
+  byId("coloring").addEventListener("change", () => {
+    diagram.color(byId("coloring").value);
+    showLegend(diagram);
+  });
+  byId("parameters").addEventListener("change", () => diagram.showParameters(byId("parameters").checked));
+  byId("open-all").addEventListener("click", () => diagram.setOpen(drawing.groups.name.keys()));
+  byId("close-all").addEventListener("click", () => diagram.setOpen([]));
+  byId("whole").addEventListener("click", () => diagram.viewport.whole());
+  byId("zoom-in").addEventListener("click", () => diagram.viewport.zoom(1.25));
+  byId("zoom-out").addEventListener("click", () => diagram.viewport.zoom(0.8));
+  byId("find-block").addEventListener("input", () => find(drawing, diagram));
+  byId("find-block").addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
+    if (event.key === "Enter") byId("found-blocks").querySelector("button")?.click();
+  });
+  diagram.show(drawing);
+  showGroups(drawing, diagram);
+  select(drawing, diagram, -1, -1);
+}
+
+/** @param {Drawing} drawing @param {Diagram} diagram */
+function showGroups(drawing, diagram) {
+  const { name } = drawing.groups;
+  byId("open-all").hidden = byId("close-all").hidden = !name.length;
+  byId("open-all").disabled = diagram.open.size === name.length;
+  byId("close-all").disabled = !diagram.open.size;
+  const shown = diagram.view?.nodes.length ?? 0;
+  say(
+    byId("shown-nodes"),
+    `${several(shown, "node")} for ${several(drawing.blocks.site.length, "block")}${name.length ? "; stacked ones open by a click" : ""}`,
+  );
+  showLegend(diagram);
+}
+
+/** @param {Diagram} diagram */
+function showLegend(diagram) {
+  const { entries, most } = diagram.legend ?? { entries: [], most: 0 };
+  const swatch = (/** @type {string} */ fill) => {
+    const made = element("span", { class: "swatch" });
+    made.style.background = fill;
+    return made;
+  };
+  if (most) {
+    const unit = diagram.by === "flops" ? "flop" : "B";
+    fill(byId("legend"), swatch(amountFill(0)), ` 0 ${unit} `, swatch(amountFill(1)), ` ${quantity(most, unit)}`);
+  } else fill(byId("legend"), entries.map(({ fill, text }) => element("span", {}, swatch(fill), ` ${text} `)));
+}
+
+/** @param {Drawing} drawing @param {Diagram} diagram */
+function find(drawing, diagram) {
+  const text = byId("find-block").value.trim().toLowerCase();
+  const { site, operator } = drawing.blocks;
+  const groups = text ? drawing.groups.name.flatMap((name, k) => (name.toLowerCase().includes(text) ? [k] : [])) : [];
+  const found = [];
+  for (let block = 0; text && block < site.length && found.length <= MOST_FOUND; block += 1) {
+    const name = `${site[block]} ${drawing.operators[operator[block]]}`;
+    if (name.toLowerCase().includes(text)) found.push(block);
+  }
+  const items = [
+    ...groups.slice(0, MOST_FOUND).map((group) => element("li", {}, groupButton(drawing, diagram, group))),
+    ...found.slice(0, MOST_FOUND).map((block) => element("li", {}, blockButton(drawing, diagram, block))),
+  ];
+  if (Math.max(found.length, groups.length) > MOST_FOUND) items.push(element("li", { class: "muted" }, "and more"));
+  fill(byId("found-blocks"), text && !items.length ? element("li", { class: "muted" }, "no block is called so") : items);
+}
+
+/** @param {Drawing} drawing @param {Diagram} diagram @param {number} block */
+function blockButton(drawing, diagram, block) {
+  const { site, operator } = drawing.blocks;
+  return element(
+    "button",
+    { type: "button", class: "link mono", onclick: () => diagram.reveal(block) },
+    site[block],
+    element("span", { class: "muted" }, ` ${drawing.operators[operator[block]]}`),
+  );
+}
+
+/** @param {Drawing} drawing @param {Diagram} diagram @param {number} group */
+function groupButton(drawing, diagram, group) {
+  return element(
+    "button",
+    { type: "button", class: "link mono", onclick: () => diagram.openGroup(group) },
+    drawing.groups.name[group],
+    element("span", { class: "muted" }, " group"),
+  );
+}
+
+/** Show what is selected. @param {Drawing} drawing @param {Diagram} diagram @param {number} block @param {number} group */
+function select(drawing, diagram, block, group) {
+  const { blocks, edges, groups } = drawing;
+  if (block < 0) {
+    fill(
+      byId("selected-block"),
+      element(
+        "p",
+        { class: "muted" },
+        group < 0 ? "Click a block to see what it computes, reads and costs." : `${groups.name[group]} is open.`,
+      ),
+      group < 0 ? null : closer(drawing, diagram, group),
+    );
+    return;
+  }
+  const reads = [];
+  const readers = [];
+  for (let k = 0; k < edges.from.length; k += 1) {
+    if (edges.to[k] === block) reads.push(edges.from[k]);
+    if (edges.from[k] === block) readers.push(edges.to[k]);
+  }
+  fill(
+    byId("selected-block"),
+    element("h3", { class: "mono" }, blocks.site[block]),
+    pairs([
+      ["Operator", drawing.operators[blocks.operator[block]]],
+      ["Result", element("span", { class: "mono" }, drawing.types[blocks.type[block]])],
+      ["Work", blocks.flops[block] ? quantity(blocks.flops[block], "flop") : null],
+      ["Reads and writes", blocks.bytes[block] ? quantity(blocks.bytes[block], "B") : null],
+      ["In", around(drawing, blocks.group[block]).length ? groupLinks(drawing, diagram, block) : null],
+      ["Inputs", linked(drawing, diagram, reads)],
+      ["Read by", linked(drawing, diagram, readers)],
+    ]),
+  );
+}
+
+/** @param {Drawing} drawing @param {Diagram} diagram @param {number} group */
+function closer(drawing, diagram, group) {
+  return element(
+    "button",
+    {
+      type: "button",
+      class: "button small",
+      onclick: () => {
+        diagram.setOpen([...diagram.open].filter((other) => !around(drawing, other).includes(group)));
+        select(drawing, diagram, -1, -1);
+      },
+    },
+    `Close ${drawing.groups.name[group]}`,
+  );
+}
+
+/** @param {Drawing} drawing @param {Diagram} diagram @param {number} block */
+function groupLinks(drawing, diagram, block) {
+  return around(drawing, drawing.blocks.group[block]).map((group) => closer(drawing, diagram, group));
+}
+
+/** @param {Drawing} drawing @param {Diagram} diagram @param {number[]} found */
+function linked(drawing, diagram, found) {
+  if (!found.length) return null;
+  const items = found.slice(0, MOST_LISTED).map((block) => element("li", {}, blockButton(drawing, diagram, block)));
+  if (found.length > MOST_LISTED) items.push(element("li", {}, `and ${plain(found.length - MOST_LISTED)} more`));
+  return element("ul", { class: "plain" }, items);
+}

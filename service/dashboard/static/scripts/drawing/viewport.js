@@ -1,0 +1,143 @@
+/**
+ * The part of a large drawing that a canvas shows: moved by dragging, touch, wheel and keys, zoomed around a point.
+ * @module drawing/viewport
+ */
+
+const CLOSEST = 2;
+const STEP = 1.25;
+const KEYS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+const STRIDE = 80; // px that a key moves
+const STILL = 4; // px within which a press is a click
+const MARGIN = 24; // px around a whole drawing
+
+export class Viewport {
+  /**
+   * @param {HTMLCanvasElement} canvas
+   * @param {() => void} onMove
+   * @param {(x: number, y: number) => void} onClick at a point of the drawing
+   */
+  constructor(canvas, onMove, onClick) {
+    this.canvas = canvas;
+    this.onMove = onMove;
+    this.onClick = onClick;
+    this.scale = 1;
+    this.x = 0; // of the drawing, at the canvas's left
+    this.y = 0;
+    this.size = { width: 0, height: 0 };
+    this.isWhole = true;
+    /** @type {Map<number, {x: number, y: number}>} */
+    this.pointers = new Map();
+    this.#listen();
+  }
+
+  get width() {
+    return this.canvas.clientWidth;
+  }
+
+  get height() {
+    return this.canvas.clientHeight;
+  }
+
+  /** Show all of a drawing of this size, or, if that would be too small to read, its start. */
+  whole() {
+    const { width, height } = this.size;
+    const fitting = Math.min((this.width - 2 * MARGIN) / width, (this.height - 2 * MARGIN) / height, 1);
+    this.scale = Math.max(fitting, this.least);
+    this.x = width / 2 - this.width / 2 / this.scale;
+    this.y = Math.min(-MARGIN / this.scale, height / 2 - this.height / 2 / this.scale);
+    this.onMove();
+  }
+
+  /** The smallest scale: all of the drawing is seen. */
+  get least() {
+    const { width, height } = this.size;
+    return Math.min(1, (this.width - 2 * MARGIN) / Math.max(width, 1), (this.height - 2 * MARGIN) / Math.max(height, 1));
+  }
+
+  /** @param {number} factor @param {number} [px] @param {number} [py] the point that stays, by default the middle */
+  zoom(factor, px = this.width / 2, py = this.height / 2) {
+    const scale = Math.min(CLOSEST, Math.max(this.least, this.scale * factor));
+    this.x += px / this.scale - px / scale;
+    this.y += py / this.scale - py / scale;
+    this.scale = scale;
+    this.onMove();
+  }
+
+  /** @param {number} dx @param {number} dy px of the screen */
+  pan(dx, dy) {
+    this.x += dx / this.scale;
+    this.y += dy / this.scale;
+    this.onMove();
+  }
+
+  /** Bring a point to the middle, large enough to read. @param {number} x @param {number} y */
+  center(x, y, scale = Math.max(this.scale, 0.8)) {
+    this.scale = Math.max(this.least, scale);
+    this.x = x - this.width / 2 / this.scale;
+    this.y = y - this.height / 2 / this.scale;
+    this.onMove();
+  }
+
+  /** @param {PointerEvent | MouseEvent} event @returns {[number, number]} px of the canvas */
+  #at(event) {
+    const box = this.canvas.getBoundingClientRect();
+    return [event.clientX - box.left, event.clientY - box.top];
+  }
+
+  #listen() {
+    const { canvas } = this;
+    let moved = 0;
+    canvas.addEventListener("pointerdown", (event) => {
+      canvas.setPointerCapture(event.pointerId);
+      this.pointers.set(event.pointerId, { x: event.clientX, y: event.clientY });
+      if (this.pointers.size === 1) moved = 0;
+    });
+    canvas.addEventListener("pointermove", (event) => {
+      const before = this.pointers.get(event.pointerId);
+      if (!before) return;
+      const [dx, dy] = [event.clientX - before.x, event.clientY - before.y];
+      moved += Math.abs(dx) + Math.abs(dy);
+      if (this.pointers.size === 2) this.#pinch(event);
+      else this.pan(-dx, -dy);
+      this.pointers.set(event.pointerId, { x: event.clientX, y: event.clientY });
+    });
+    canvas.addEventListener("pointerup", (event) => {
+      if (this.pointers.size === 1 && moved <= STILL) {
+        const [px, py] = this.#at(event);
+        this.onClick(this.x + px / this.scale, this.y + py / this.scale);
+      }
+      this.pointers.delete(event.pointerId);
+    });
+    canvas.addEventListener("pointercancel", (event) => this.pointers.delete(event.pointerId));
+    canvas.addEventListener(
+      "wheel",
+      (event) => {
+        // A page is scrolled over its drawing; with Ctrl, as a pinch on a touchpad has it, the drawing is zoomed.
+        if (!event.ctrlKey && !event.metaKey) return;
+        event.preventDefault();
+        this.zoom(Math.exp(-event.deltaY / 300), ...this.#at(event));
+      },
+      { passive: false },
+    );
+    canvas.addEventListener("keydown", (event) => {
+      const way = KEYS[/** @type {keyof typeof KEYS} */ (event.key)];
+      if (way) this.pan(way[0] * STRIDE, way[1] * STRIDE);
+      else if (event.key === "+" || event.key === "=") this.zoom(STEP);
+      else if (event.key === "-") this.zoom(1 / STEP);
+      else if (event.key === "0" || event.key === "Home") this.whole();
+      else return;
+      event.preventDefault();
+    });
+  }
+
+  /** @param {PointerEvent} event of one of two fingers */
+  #pinch(event) {
+    const [first, second] = [...this.pointers.values()];
+    const before = Math.hypot(first.x - second.x, first.y - second.y);
+    const other = [...this.pointers].find(([id]) => id !== event.pointerId)?.[1] ?? first;
+    const after = Math.hypot(event.clientX - other.x, event.clientY - other.y);
+    const box = this.canvas.getBoundingClientRect();
+    const [px, py] = [(event.clientX + other.x) / 2 - box.left, (event.clientY + other.y) / 2 - box.top];
+    this.zoom(after / Math.max(before, 1), px, py);
+  }
+}

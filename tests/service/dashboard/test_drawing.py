@@ -1,0 +1,114 @@
+"""Tests of the diagram of a program: it opens, folds, finds, selects, zooms and moves, also where it is large."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tapestry.teg.document import dumps
+from tapestry.teg.graph import Graph
+from tests.service.dashboard.conftest import Open
+from tests.service.processes import Service
+from tests.service.test_drawings import chain
+
+pytestmark = pytest.mark.slow
+
+LAYERS = 6
+# What the modules of the diagram compute, without a canvas: overlaps in rows, and edges that go upward.
+FAULTS = """async ([path, isOpen]) => {
+  const { visible } = await import("/static/scripts/drawing/visible.js");
+  const { layered } = await import("/static/scripts/drawing/layered.js");
+  const drawing = await (await fetch(path)).json();
+  const open = new Set(isOpen ? drawing.groups.name.keys() : []);
+  const began = performance.now();
+  const view = visible(drawing, open);
+  const wide = view.nodes.map((_, k) => 60 + (k % 7) * 20);
+  const { x, y, rows, routes } = layered(wide, wide.map(() => 30), view.from, view.to);
+  const took = performance.now() - began;
+  const width = (item) => (item < wide.length ? wide[item] : 12);
+  let overlaps = 0;
+  for (const row of rows)
+    for (let k = 1; k < row.length; k += 1)
+      if (x[row[k]] - x[row[k - 1]] < (width(row[k]) + width(row[k - 1])) / 2) overlaps += 1;
+  const upward = [...view.from].filter((a, k) => y[a] >= y[view.to[k]]).length;
+  return { nodes: wide.length, items: x.length, edges: view.from.length, overlaps, upward, took,
+           blocks: view.nodes.reduce((sum, node) => sum + node.blocks + node.held, 0) };
+}"""
+
+
+def posted(service: Service, graph: Graph) -> str:
+    return str(service.post("/v1/graphs", json=json.loads(dumps(graph)))["id"])
+
+
+def picture(page: Page) -> bytes:
+    """Return the diagram's picture once nothing waits to be painted."""
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    return page.locator("#diagram > canvas").first.screenshot()
+
+
+@pytest.fixture
+def page(idle_service: Service, visit: Open) -> Page:
+    page = visit(idle_service, f"/graphs/{posted(idle_service, chain(LAYERS, 'model.layers.'))}")
+    expect(page.locator("#shown-nodes")).to_have_text("3 nodes for 50 blocks; stacked ones open by a click")
+    return page
+
+
+def test_layers_are_one_node_until_they_are_opened(page: Page) -> None:
+    folded = picture(page)
+    page.locator("#diagram > canvas").first.click()  # in the middle, where the second of three nodes is
+    expect(page.locator("#shown-nodes")).to_contain_text(f"{LAYERS + 2} nodes for")
+    expect(page.locator("#selected-block")).to_contain_text("model.layers is open.")
+    assert picture(page) != folded
+    page.click("#selected-block button")
+    expect(page.locator("#shown-nodes")).to_contain_text("3 nodes for")
+    page.click("#open-all")
+    expect(page.locator("#shown-nodes")).to_contain_text("26 nodes for")
+    page.check("#parameters")
+    expect(page.locator("#shown-nodes")).to_contain_text("50 nodes for")
+    page.click("#close-all")
+    expect(page.locator("#open-all")).to_be_enabled()
+
+
+def test_a_block_is_found_by_its_name_and_its_neighbors_are_followed(page: Page) -> None:
+    page.fill("#find-block", "P3OF2")
+    page.press("#find-block", "Enter")
+    side = page.locator("#selected-block")
+    expect(side.locator("h3")).to_have_text("p3of2")
+    for text in ("contract", "float32[16, 16]", "8.192 kflop", "3.000 KiB", "Close model.layers.3"):
+        expect(side).to_contain_text(text)
+    side.get_by_role("button", name="p3of3 contract").click()
+    expect(side.locator("h3")).to_have_text("p3of3")
+    expect(side).to_contain_text("p4of0")
+    page.fill("#find-block", "layers.5")
+    page.press("#find-block", "Enter")
+    expect(side).to_contain_text("model.layers.5 is open.")
+    page.fill("#find-block", "nothing")
+    expect(page.locator("#found-blocks")).to_have_text("no block is called so")
+
+
+def test_it_is_moved_and_zoomed_by_keys_and_colored_by_costs(page: Page) -> None:
+    page.click("#open-all")
+    seen = [picture(page)]
+    page.focus("#diagram > canvas")
+    for key in ("+", "ArrowDown", "-", "0"):
+        page.keyboard.press(key)
+        seen.append(picture(page))
+    for by in ("operator", "flops", "bytes"):
+        page.select_option("#coloring", by)
+        seen.append(picture(page))
+    assert len(set(seen[:3])) == 3 and len(set(seen[4:])) >= 3
+    expect(page.locator("#legend")).to_contain_text("3.000 KiB")
+
+
+@pytest.mark.parametrize("is_open", [False, True], ids=["folded", "open"])
+def test_nodes_do_not_overlap_and_edges_go_down(idle_service: Service, visit: Open, is_open: bool) -> None:
+    graph = posted(idle_service, chain(300, "layers."))
+    found: dict[str, Any] = visit(idle_service, "/layouts").evaluate(
+        FAULTS, [f"/v1/graphs/{graph}/drawing", is_open]
+    )
+    assert (found["overlaps"], found["upward"]) == (0, 0)
+    assert found["nodes"] == (1202 if is_open else 3) and found["blocks"] == 2402
+    assert found["items"] <= found["nodes"] + 48 * found["edges"]  # linear, however long edges are

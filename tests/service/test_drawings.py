@@ -1,0 +1,63 @@
+"""Tests of the columns of drawings: blocks, edges and groups of programs."""
+
+from __future__ import annotations
+
+import pytest
+
+from tapestry.service.drawings import NO_GROUP, drawing_document, groups_of
+from tapestry.teg.builder import GraphBuilder
+from tapestry.teg.graph import Graph
+from tests.service.programs import two_layers
+
+LABELS = (("m", "k"), ("k", "n"))
+
+
+def chain(layers: int, prefix: str = "", shared: str | None = None) -> Graph:
+    """Build equal layers of four products, with parameters named after `prefix`, and perhaps one of all layers."""
+    b = GraphBuilder("chain")
+    x = b.source("x", (16, 16), "float32")
+    common = b.source(shared, (16, 16), "float32", "parameter") if shared else None
+    for k in range(layers):
+        for n in range(4):
+            name = f"{prefix}{k}.w{n}" if prefix else f"w{k}of{n}"
+            w = common if common and n == 3 else b.source(name, (16, 16), "float32", "parameter")
+            (x,) = b.apply("contract", (x, w), site=f"p{k}of{n}", labels=LABELS, output=("m", "n"))
+    b.sink(x, site="result")
+    return b.build()
+
+
+def test_edges_carry_the_bytes_of_what_is_read() -> None:
+    graph = two_layers()
+    found = drawing_document(graph)
+    sites, edges = found["blocks"]["site"], found["edges"]
+    named = {
+        (sites[a], sites[b]): size
+        for a, b, size in zip(edges["from"], edges["to"], edges["bytes"], strict=True)
+    }
+    for block in graph.blocks:
+        for tensor in block.inputs:
+            pair = graph.producers[tensor].site, block.site
+            assert named[pair] >= graph.tensors[tensor].type.size_bytes
+    assert len(named) == len(edges["from"])
+    assert [found["operators"][k] for k in found["blocks"]["operator"]][:1] == ["source"]
+    assert sum(found["blocks"]["flops"]) > 0 and len(set(map(len, found["blocks"].values()))) == 1
+
+
+@pytest.mark.parametrize("prefix", ["model.layers.", ""], ids=["by names", "by structure"])
+def test_equal_layers_are_a_series_of_groups(prefix: str) -> None:
+    graph = chain(5, prefix)
+    groups = groups_of(graph)
+    series = [k for k, parent in enumerate(groups.parents) if parent == NO_GROUP]
+    assert len(series) == 1 and groups.parents.count(series[0]) == 5
+    if prefix:
+        assert groups.names[:2] == ["model.layers", "model.layers.0"]
+    for block in graph.blocks:
+        is_outside = block.operator == "sink" or block.site == "x"
+        assert (groups.of_block.get(block.site, NO_GROUP) == NO_GROUP) == is_outside, block.site
+
+
+def test_a_source_is_where_all_its_readers_are() -> None:
+    groups = groups_of(chain(3, "layers.", "shared"))
+    series, member = groups.of_block["shared"], groups.of_block["layers.1.w1"]
+    assert (groups.parents[series], groups.parents[member]) == (NO_GROUP, series)
+    assert member == groups.of_block["p1of1"] != groups.of_block["p2of1"]
