@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from tapestry.service.temporary import is_full
 from tapestry.teg.importers import ImportFailure
+from tapestry.teg.printable import is_printable
 
 ZIP = ".zip"
 PROGRAM = ".onnx"
@@ -24,7 +25,7 @@ def place_in(folder: Path, name: str) -> Path:
         ImportFailure: the name leads out of the folder, or is no name of a file.
     """
     parts = PurePosixPath(name).parts
-    is_plain = name.isprintable() and not {"\\", ":"} & set(name) and len(name) <= LONGEST_PLACE
+    is_plain = is_printable(name) and not {"\\", ":"} & set(name) and len(name) <= LONGEST_PLACE
     if not parts or not is_plain or name.startswith("/") or ".." in parts:
         raise ImportFailure(f"{name[:80]!r} is no name of a file beside the program, such as weights.bin")
     place = folder.joinpath(*parts)

@@ -22,6 +22,7 @@ from tapestry.teg.importers import ImportFailure, from_json, from_onnx, from_sta
 from tapestry.teg.importers.failure import IN_PYTHON, ExternalDataError
 from tapestry.teg.importers.files import PYTORCH, STABLEHLO
 from tapestry.teg.importers.loom.reading import InvalidLoom
+from tapestry.teg.printable import is_printable
 from tapestry.teg.validate import InvalidGraphError
 
 LONGEST_NAME = 200
@@ -103,7 +104,7 @@ def _save(read: Callable[[], Graph], request: ImportRequest, store: TenantStore)
         if len(graph.blocks) > most:
             message = f"the program has {len(graph.blocks):,} blocks; at most {most:,} are accepted here"
             return SaveResult(faults=(Fault(where, message),), is_too_large=True)
-        if not graph.name.isprintable() or len(graph.name) > LONGEST_NAME:
+        if not is_printable(graph.name) or len(graph.name) > LONGEST_NAME:
             message = f"its name is not printable, or has more than {LONGEST_NAME} characters"
             return SaveResult(faults=(Fault(where or "/name", message),))
         known_objectives(graph)  # refuses resources that are named like something else

@@ -26,6 +26,7 @@ from tapestry.optimizer.run.request_faults import option_faults
 from tapestry.service.settings import Limits
 from tapestry.service.store import RunRequest, mesh_to_document
 from tapestry.teg.faults import Fault, escape, joined, no_such
+from tapestry.teg.printable import is_printable
 
 LONGEST_TEXT = 1000
 DEEPEST = 8
@@ -76,7 +77,7 @@ def check_request(
     faults = _Faults()
     known_mesh = _mesh(mesh, faults)
     known = KnownObjectives(tuple(map(Resource, resources)))
-    faults.found += option_faults(options, known_mesh, known, limits=_greatest(limits))
+    faults.found += option_faults(options, known_mesh, known, limits=greatest(limits))
     if faults.found or known_mesh is None:
         raise InvalidRequest(faults.found)
     objectives = tuple(
@@ -86,7 +87,7 @@ def check_request(
     return RunRequest(graph_id, document, replace(options, objectives=objectives))
 
 
-def _greatest(limits: Limits) -> dict[str, float]:
+def greatest(limits: Limits) -> dict[str, float]:
     """Return the greatest numbers that a service allows, by option: its limits called `run_` and the option's name."""
     return {option.name: most for option in OPTIONS if (most := getattr(limits, f"run_{option.name}", None))}
 
@@ -151,7 +152,7 @@ def _pointer(message: str) -> str:
 
 def _check_plain(value: Any, pointer: str, faults: _Faults, depth: int = 0) -> None:
     """Check that a mesh's document holds nothing that no mesh needs: unprintable texts, figures beyond 64 bits."""
-    if isinstance(value, str) and not (value.isprintable() and len(value) <= LONGEST_TEXT):
+    if isinstance(value, str) and not (is_printable(value) and len(value) <= LONGEST_TEXT):
         faults.add(pointer, f"expected at most {LONGEST_TEXT} printable characters")
     if isinstance(value, (int, float)) and not abs(value) < 2**63:  # nan is not either
         faults.add(pointer, "expected a number below 2**63")

@@ -16,6 +16,7 @@ import numpy as np
 
 from tapestry.teg.brief import listed, shown
 from tapestry.teg.intern import InternedValue
+from tapestry.teg.printable import is_printable
 
 Amount = int | float
 SECONDS = "seconds"
@@ -41,7 +42,7 @@ class CostTable(InternedValue):
 
     def __post_init__(self) -> None:
         names = [r.resource for r in self.resources]
-        if names != sorted(set(names)) or not all(n and n.isprintable() for n in names):
+        if names != sorted(set(names)) or not all(n and is_printable(n) for n in names):
             raise ValueError(f"resources have different printable names, in order; not {names}")
         for r in self.resources:
             dims = [name for name, _ in r.steps]

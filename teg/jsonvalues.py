@@ -12,6 +12,7 @@ from typing import Any
 from tapestry.teg.encoding import MalformedError
 from tapestry.teg.faults import near_hint
 from tapestry.teg.issues import clipped, key_path
+from tapestry.teg.printable import is_printable
 from tapestry.teg.zspace import ZRange
 
 LONGEST_NAME = 10_000
@@ -64,7 +65,7 @@ def sites(value: Any, path: str) -> tuple[str, ...]:
 
 def site(value: Any, path: str) -> str:
     """Read a name: printable text that is not empty."""
-    if type(value) is not str or not value or len(value) > LONGEST_NAME or not value.isprintable():
+    if type(value) is not str or not value or len(value) > LONGEST_NAME or not is_printable(value):
         hint = f"expected a name: printable text, not empty, of at most {LONGEST_NAME} characters"
         raise MalformedError(path, kind_of(value), hint)
     return value
@@ -72,7 +73,7 @@ def site(value: Any, path: str) -> str:
 
 def text(value: Any, path: str) -> str:
     """Read printable text."""
-    if type(value) is not str or not value.isprintable():
+    if type(value) is not str or not is_printable(value):
         raise MalformedError(path, kind_of(value), "expected printable text")
     return value
 

@@ -8,6 +8,7 @@ from tapestry.teg.block_checks import type_text
 from tapestry.teg.dtypes import NAMES
 from tapestry.teg.graph import Definition, Tensor
 from tapestry.teg.issues import Issue, key_path
+from tapestry.teg.printable import is_printable
 from tapestry.teg.zpoint import DimensionMap
 
 
@@ -45,7 +46,7 @@ def dimension_name_issues(tensor: Tensor, path: str) -> Iterator[Issue]:
 
 def name_issues(site: str, path: str) -> Iterator[Issue]:
     """Yield an issue if a site is not text that people can read."""
-    if not site or not site.isprintable():
+    if not site or not is_printable(site):
         yield Issue("site", path, f"{site!r} is no name", "use printable text that is not empty")
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import onnx
 
 from tapestry.teg.importers.failure import ImportFailure
+from tapestry.teg.printable import is_printable
 
 # About a minute of import; the largest public models have some ten thousand.
 LARGEST_NODE_COUNT = 250_000
@@ -51,7 +52,7 @@ def _check_names(proto: Any, label: str) -> None:
             names += (node.name, node.op_type, node.domain, *node.input, *node.output)
             names += (a.name for a in node.attribute)
     for name in names:
-        if not isinstance(name, str) or not name.isprintable():  # bytes where the file holds no UTF-8
+        if not isinstance(name, str) or not is_printable(name):  # bytes where the file holds no UTF-8
             raise ImportFailure(
                 f"{label}: {name!r} is no name: names are printable text; the file may be damaged"
             )

@@ -11,6 +11,7 @@ from tapestry.teg.dtypes import NAMES
 from tapestry.teg.graph import ROLES
 from tapestry.teg.importers.program import Entry
 from tapestry.teg.loading import LoadCost
+from tapestry.teg.printable import is_printable
 from tapestry.teg.programs.base import check_name, read_dims
 from tapestry.teg.programs.failure import ProgramError
 from tapestry.teg.programs.generators import Generators
@@ -106,7 +107,7 @@ class Boundary(Generators):
             raise ProgramError(f"there is an output {name!r} already")
         if name in self.writer.program.entries:
             raise ProgramError(f"an input or parameter is called {name!r}; give the output another name")
-        if not name or not name.isprintable():
+        if not name or not is_printable(name):
             raise ProgramError(f"a name is printable text, not {name!r}")
         self.writer.program.outputs[name] = tensor.value.name
 

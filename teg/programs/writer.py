@@ -11,6 +11,7 @@ import numpy as np
 from tapestry.teg.dtypes import NAMES
 from tapestry.teg.importers.literals import literal
 from tapestry.teg.importers.program import Compute, Entry, Labels, Step, StepProgram, Value
+from tapestry.teg.printable import is_printable
 from tapestry.teg.programs.failure import ProgramError
 
 LARGEST_SIZE = 2**63 - 1
@@ -41,7 +42,7 @@ class Writer:
             ProgramError: it is taken.
         """
         site = "/".join((*self.scopes, wanted))
-        if not wanted or not wanted.isprintable():
+        if not wanted or not is_printable(wanted):
             raise ProgramError(f"a name is printable text, not {wanted!r}")
         if site in self._taken:
             raise ProgramError(f"the name {site!r} is taken; every tensor needs its own")
