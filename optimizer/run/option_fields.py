@@ -15,6 +15,8 @@ from tapestry.teg.faults import Fault, near_names, one_of, value_text
 Kind = Literal["text", "choice", "integer", "number", "texts", "pairs"]
 METADATA = "tapestry.option"
 LARGEST_INTEGER = 2**63 - 1
+# A share as a text, from 0 to 1 or from 0% to 100%.
+SHARE = "(?:0(?:[.][0-9]+)?|1(?:[.]0+)?|(?:100(?:[.]0+)?|[0-9]{1,2}(?:[.][0-9]+)?) ?%)"
 
 _KINDS: dict[Any, Kind] = {str: "text", int: "integer", float: "number", tuple: "texts", Mapping: "pairs"}
 
@@ -25,8 +27,8 @@ class Option:
 
     `path` is its place in JSON; `kind` and `choices` follow from the type of the field, and `is_optional` is true where
     None is allowed. Numbers have bounds: `least` and `most` are allowed values, `above` is not. `names` is the catalog
-    that its texts are names of. A share may be written in percent. On a command line it is `flag METAVAR`, given once
-    per text where `is_repeated`; `example` is such a text, for a form.
+    that its texts are names of, `pattern` their form. A share may be written in percent. On a command line it is `flag
+    METAVAR`, given once per text where `is_repeated`; `example` is such a text, for a form.
     """
 
     name: str
@@ -50,6 +52,7 @@ class Option:
     above: float | None = None
     most: float | None = None
     unset: str = ""
+    pattern: str = ""
 
     @property
     def pointer(self) -> str:

@@ -6,13 +6,15 @@ asked of it are made from `RunOptions`. This module loads nothing heavy: the com
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from tapestry.optimizer.run.option_fields import LARGEST_INTEGER, Option, option, options_of
+from tapestry.optimizer.run.option_fields import LARGEST_INTEGER, SHARE, Option, option, options_of
 from tapestry.teg.faults import ArgumentError, Fault, expected, near_hint, unescape
 from tapestry.teg.known_fields import known_fields
+from tapestry.teg.printable import HIDDEN
 
 if TYPE_CHECKING:
     from tapestry.hardware.mesh import Mesh
@@ -26,6 +28,11 @@ DEFAULT_SECONDS = 20.0
 AUTO = "auto"
 # The words of a prior that is no number: the newest snapshot, and none.
 LATEST, NO_SNAPSHOT = "latest", "none"
+SNAPSHOT = "[1-9][0-9]{0,8}"
+# A bound, as far as its form goes: which objectives and units there are depends on the program.
+BOUND = f" *[^<>={HIDDEN}]*[^ <>={HIDDEN}] *<= *(?:[0-9]+[.]?[0-9]*|[.][0-9]+)(?:[eE][-+]?[0-9]+)? *(?:[A-Za-z]*|%) *"
+# The ids of runs, or what they begin with.
+RUNS = " *[0-9a-f]{1,12} *(?:, *[0-9a-f]{1,12} *)*"
 LONGEST_EXECUTION_S = 60.0
 # Of two rented cores, at about 0.10 USD each.
 USD_PER_HOUR = 0.2
@@ -73,6 +80,7 @@ class RunOptions:
         "itself",
         flag="--constraint",
         metavar="BOUND",
+        pattern=f"^{BOUND}$",
         is_advanced=False,
         is_repeated=True,
         at_most=32,
@@ -165,6 +173,7 @@ class RunOptions:
         "stored runs whose frontiers are the start, of this program or one of other sizes or depth; auto looks for the "
         "nearest",
         metavar="RUN[,RUN]|auto",
+        pattern=f"^(?:{AUTO}|{RUNS})$",
         unset="seeds",
     )
     prior: str | None = option(
@@ -173,6 +182,7 @@ class RunOptions:
         "where evaluations limit the run, so that it repeats",
         title="Prior",
         metavar="none|latest|ID",
+        pattern=f"^(?:{LATEST}|{NO_SNAPSHOT}|{SNAPSHOT})$",
         unset="latest, unless evaluations are given",
     )
     compute_dtype: str | None = option(
@@ -278,7 +288,8 @@ class RunOptions:
     def _complete(self) -> None:
         """Read shares that are texts, and limit the seconds where nothing limits the search."""
         for known in OPTIONS:
-            if known.is_share and isinstance(value := getattr(self, known.name), str):
+            value = getattr(self, known.name)
+            if known.is_share and isinstance(value, str) and re.fullmatch(SHARE, value):
                 object.__setattr__(self, known.name, known.parse(value))
         if self.seconds is None and self.evaluations is None and self.deadline_seconds is None:
             object.__setattr__(self, "seconds", DEFAULT_SECONDS)
@@ -393,7 +404,7 @@ LIMITS = ("seconds", "evaluations", "deadline_seconds")
 
 def names_snapshot(prior: str) -> bool:
     """Return whether a prior is the number of a snapshot, as databases count them."""
-    return prior.isdecimal() and len(prior) < 10 and int(prior) > 0
+    return re.fullmatch(SNAPSHOT, prior) is not None
 
 
 def options_and_faults(

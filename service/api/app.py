@@ -116,7 +116,7 @@ def create_app(settings: ServiceSettings) -> FastAPI:
         app.include_router(router, include_in_schema=router is not dashboard)
     app.mount("/static/reference", reference.assets(), name="reference-assets")
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
-    app.openapi = reference.described(app, has_key=locks.is_locked())  # type: ignore[method-assign]
+    app.openapi = reference.described(app, settings.limits, has_key=locks.is_locked())  # type: ignore[method-assign]
     add_handlers(app, error_page, [route for router in routers for route in router.routes])
     return app
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
-from pydantic import Field
+from pydantic import AwareDatetime, BeforeValidator, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -35,6 +36,16 @@ OPEN, NOBODY = "open", "nobody"
 
 log = logging.getLogger("tapestry.api")
 router = APIRouter(prefix="/v1/audit", tags=["operations"])
+
+
+DATE_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)", re.ASCII)
+
+
+def _date_time(text: Any) -> Any:
+    """Refuse what is no date and time of RFC 3339, such as a number of seconds."""
+    if isinstance(text, str) and not DATE_TIME.fullmatch(text):
+        raise ValueError("expected a date and time with its offset, such as 2026-01-31T12:00:00Z")
+    return text
 
 
 class AuditLineAnswer(Answer):
@@ -65,7 +76,11 @@ def get_audit(
     parts: Parts,
     limit: PageLimit = 50,
     before: Annotated[int | None, Query(ge=1, le=2**53, description="`next` of the page before")] = None,
-    since: Annotated[datetime | None, Query(description="only lines of this moment and later")] = None,
+    since: Annotated[
+        AwareDatetime | None,
+        BeforeValidator(_date_time),
+        Query(description="only lines of this moment and later (RFC 3339)"),
+    ] = None,
 ) -> Response:
     """Show who did what: submissions, cancellations, deletions, changes of keys, logins, and what was refused.
 
@@ -73,8 +88,7 @@ def get_audit(
     """
     user = user_of(request.scope)
     tenant = None if is_operator(user) else user.tenant
-    moment = since if since is None or since.tzinfo is not None else since.replace(tzinfo=UTC)
-    found = parts.all_tenants.audit.page(limit + 1, before, since=moment, tenant=tenant)
+    found = parts.all_tenants.audit.page(limit + 1, before, since=since, tenant=tenant)
     page = found[:limit]
     following = page[-1].number if len(found) > limit else None
     return answer({"items": [line.to_json() for line in page], "next": following})

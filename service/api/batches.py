@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -11,14 +13,15 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
+from tapestry.optimizer.run.options import RunOptions
 from tapestry.service.api.answers import answer, revalidated
-from tapestry.service.api.bodies import Priority, RunBody
+from tapestry.service.api.bodies import MeshDocument, Priority, RunBody
 from tapestry.service.api.context import Context, Parts
 from tapestry.service.api.idempotency import Key, idempotency, replayed
 from tapestry.service.api.limits import body_of
 from tapestry.service.api.models import Answer
 from tapestry.service.api.openapi_parts import ACCEPTED, KEPT, BatchId, PageCursor, PageLimit, problems
-from tapestry.service.api.option_models import LARGEST, RequestBody, Text, with_request_options
+from tapestry.service.api.option_models import LARGEST, RequestBody, Text, Whole, with_request_options
 from tapestry.service.api.pages import cursor_of, read_cursor
 from tapestry.service.api.priorities import check_priority
 from tapestry.service.api.runs import checked_request
@@ -26,9 +29,10 @@ from tapestry.service.lifecycle import is_ended
 from tapestry.service.presentation import moment
 from tapestry.service.problems import problem
 from tapestry.service.provenance import versions
-from tapestry.service.requests import InvalidRequest
+from tapestry.service.requests import InvalidRequest, check_request
 from tapestry.service.scheduling import USUAL
-from tapestry.service.store import AlreadyEnded, NewBatchEntry, StoredBatch
+from tapestry.service.settings import Limits
+from tapestry.service.store import AlreadyEnded, NewBatchEntry, RunRequest, StoredBatch
 from tapestry.teg.faults import Fault
 
 router = APIRouter(prefix="/v1/batches", tags=["runs"])
@@ -36,6 +40,7 @@ router = APIRouter(prefix="/v1/batches", tags=["runs"])
 MOST = 1000  # members of each list of a batch
 MOST_ENTRIES = 10_000
 OWN = ("graphs", "meshes", "seeds", "name", "fresh", "priority")
+ONCE: dict[str, Any] = {"uniqueItems": True}
 GraphId = Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
 
 
@@ -43,12 +48,21 @@ GraphId = Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
 class BatchBody(RequestBody):
     """A request for a run of every program on every mesh from every seed; the options are those of every run."""
 
-    graphs: list[GraphId] = Field(description="the programs", min_length=1, max_length=MOST)
-    meshes: list[Text | dict[str, Any]] = Field(
-        description="names or documents of meshes, as for a run", min_length=1, max_length=MOST
+    graphs: list[GraphId] = Field(
+        description="the programs", min_length=1, max_length=MOST, json_schema_extra=ONCE
     )
-    seeds: list[Annotated[int, Field(ge=0, le=LARGEST)]] = Field(
-        [0], description="seeds; `seed` itself does not count", min_length=1, max_length=MOST
+    meshes: list[Text | MeshDocument] = Field(
+        description="names or documents of meshes, as for a run",
+        min_length=1,
+        max_length=MOST,
+        json_schema_extra=ONCE,
+    )
+    seeds: list[Annotated[int, Field(ge=0, le=LARGEST), Whole]] = Field(
+        [0],
+        description="seeds; `seed` itself does not count",
+        min_length=1,
+        max_length=MOST,
+        json_schema_extra=ONCE,
     )
     name: Text = Field("", description="what people call it")
     fresh: bool = Field(False, description="search even where an equal request was answered before")
@@ -102,17 +116,14 @@ class BatchesAnswer(Answer):
 def post_batch(body: BatchBody, request: Request, parts: Parts, key: Key = None) -> Response:
     """Submit a batch: a run for each program, mesh and seed, in this order; workers carry them out.
 
-    An entry that cannot be carried out has its problem, and the others are queued all the same. Where an equal request
-    was answered before, that run is taken; `fresh` asks for another search.
+    An entry that cannot be carried out has its problem, and the others are queued all the same. Options with which no
+    entry can be carried out are refused. Where an equal request was answered before, that run is taken; `fresh` asks
+    for another search.
     """
     check_priority(request, body.priority)
     _check_lists(body)
     known = idempotency(key, "POST /v1/batches", body.model_dump(mode="json"))
-    entries = [
-        entry
-        for graph_id, mesh in product(body.graphs, body.meshes)
-        for entry in _entries(body, graph_id, mesh, parts)
-    ]
+    entries = _entries(body, parts)
     submitted = parts.store.batches.submit(
         body.name,
         entries,
@@ -186,19 +197,75 @@ def _check_lists(body: BatchBody) -> None:
         raise InvalidRequest(faults)
 
 
-def _entries(
-    body: BatchBody, graph_id: str, mesh: str | dict[str, Any], parts: Context
-) -> list[NewBatchEntry]:
-    """Check the entries of a program on a mesh as a request of their own: they differ in their seeds alone."""
+def _entries(body: BatchBody, parts: Context) -> list[NewBatchEntry]:
+    """Check all entries.
+
+    Raises:
+        InvalidRequest: every entry has the same faults in the options, which are those of the batch.
+    """
+    entries: list[NewBatchEntry] = []
+    faults: list[tuple[Fault, ...]] = []
+    check = _check_each_mesh_once()
+    for graph_id, mesh in product(body.graphs, body.meshes):
+        made, found = _entries_of(body, graph_id, mesh, parts, check)
+        entries += made
+        faults.append(found)
+    common = [
+        fault
+        for fault in faults[0]
+        if fault.pointer.split("/")[1] not in ("graph_id", "mesh")
+        and all(fault in others for others in faults)
+    ]
+    if common:
+        raise InvalidRequest(common)
+    return entries
+
+
+def _check_each_mesh_once() -> Callable[..., RunRequest]:
+    """Build `check_request` for entries of one batch: their options are equal, so a mesh is checked for one of them."""
+    found: dict[tuple[str, Sequence[str]], RunRequest | InvalidRequest] = {}
+
+    def check(
+        graph_id: str,
+        mesh: str | Mapping[str, Any],
+        options: RunOptions,
+        limits: Limits,
+        resources: Sequence[str],
+    ) -> RunRequest:
+        key = json.dumps(mesh, sort_keys=True), resources
+        if key not in found:
+            try:
+                found[key] = check_request(graph_id, mesh, options, limits, resources)
+            except InvalidRequest as error:
+                found[key] = error
+        known = found[key]
+        if isinstance(known, InvalidRequest):
+            raise InvalidRequest(known.faults)
+        return replace(known, graph_id=graph_id)
+
+    return check
+
+
+def _entries_of(
+    body: BatchBody,
+    graph_id: str,
+    mesh: str | dict[str, Any],
+    parts: Context,
+    check: Callable[..., RunRequest],
+) -> tuple[list[NewBatchEntry], tuple[Fault, ...]]:
+    """Check the entries of a program on a mesh as a request of their own: they differ in their seeds alone.
+
+    Returns: the entries, and the faults because of which they have no runs.
+    """
     options = body.model_dump(exclude={*OWN})
     run = RunBody.model_validate({**options, "graph_id": graph_id, "mesh": mesh, "seed": body.seeds[0]})
     name = mesh if isinstance(mesh, str) else str(mesh.get("name", ""))
     try:
-        request = checked_request(run, parts)
+        request = checked_request(run, parts, check)
     except InvalidRequest as error:
         reason = problem("invalid", "Invalid entry", str(error))
-        return [NewBatchEntry(graph_id, name, seed, None, reason) for seed in body.seeds]
-    return [
+        return [NewBatchEntry(graph_id, name, seed, None, reason) for seed in body.seeds], error.faults
+    made = [
         NewBatchEntry(
             request.graph_id,
             str(request.mesh["name"]),
@@ -207,6 +274,7 @@ def _entries(
         )
         for seed in body.seeds
     ]
+    return made, ()
 
 
 def _summary(batch: StoredBatch) -> dict[str, Any]:

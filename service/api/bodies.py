@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError, WithJsonSchema
 
 from tapestry.hardware import mesh_names
 from tapestry.optimizer.run.options import RunOptions
 from tapestry.rewrites.pipelines import PIPELINES
 from tapestry.rewrites.rules import FAMILY_NAMES
-from tapestry.service.api.option_models import LARGEST, RequestBody, Text, with_request_options
+from tapestry.service.api.mesh_schemas import MESH
+from tapestry.service.api.option_models import (
+    LARGEST,
+    Pairs,
+    RequestBody,
+    Text,
+    Whole,
+    with_request_options,
+)
 from tapestry.service.graphs import priced_resources
 from tapestry.service.requests import InvalidRequest, check_request
 from tapestry.service.rewriting import HOW, KINDS
@@ -27,7 +35,11 @@ Priority = Annotated[
         le=HIGHEST,
         description="which of the waiting runs goes first: one of a higher priority; 0 is usual",
     ),
+    Whole,
 ]
+
+
+MeshDocument = Annotated[dict[str, Any], WithJsonSchema(MESH)]
 
 
 @with_request_options
@@ -35,7 +47,7 @@ class RunBody(RequestBody):
     """A request for a search."""
 
     graph_id: str = Field(description="the program", pattern="^[0-9a-f]{32}$")
-    mesh: Text | dict[str, Any] = Field(
+    mesh: Text | MeshDocument = Field(
         description="the name of a mesh (`/v1/meshes`), `Nx-` and the name of one with a `network` for N such nodes "
         "(`2x-dgx-h100`), or an object with the fields of a mesh file: name, device (a name of `/v1/devices`, or an "
         "object with its fields) and axes",
@@ -100,16 +112,20 @@ class ExecutionBody(RequestBody):
         "numpy", description="what computes; torch takes a GPU where it finds one"
     )
     values: bool = Field(True, description="compute with values, seeded or given; false: count alone")
-    seed: int = Field(0, ge=0, le=LARGEST, description="seed of inputs and weights, where none are given")
-    tensors: dict[Text, Text] = Field(
+    seed: Annotated[int, Field(ge=0, le=LARGEST), Whole] = Field(
+        0, description="seed of inputs and weights, where none are given"
+    )
+    tensors: Pairs = Field(
         {},
         max_length=MOST_TENSORS,
+        json_schema_extra={"maxProperties": MOST_TENSORS},
         description="inputs that are stored tensors (`/v1/tensors`), by their names; they start where these lie",
         examples=[{"tokens": "batch_7"}],
     )
-    save: dict[Text, Text] = Field(
+    save: Pairs = Field(
         {},
         max_length=MOST_TENSORS,
+        json_schema_extra={"maxProperties": MOST_TENSORS},
         description="outputs to store as tensors of these names, in the place where the plan leaves them",
         examples=[{"logits": "logits_7"}],
     )
@@ -134,11 +150,11 @@ class DrawingBody(RequestBody):
 class LayoutBody(DrawingBody):
     """A request to describe a layout."""
 
-    at: list[Annotated[int, Field(ge=0, le=LARGEST)]] | None = Field(
+    at: list[Annotated[int, Field(ge=0, le=LARGEST), Whole]] | None = Field(
         None, max_length=1000, description="coordinates: where does this element lie?"
     )
-    offset: int | None = Field(
-        None, ge=0, le=LARGEST, description="slots through all buffers: what lies there?"
+    offset: Annotated[int, Field(ge=0, le=LARGEST), Whole] | None = Field(
+        None, description="slots through all buffers: what lies there?"
     )
 
 
@@ -153,8 +169,26 @@ class MoveBody(RequestBody):
     choice: Text = ""
 
 
+CHOOSING = ("rules", "families", "kind", "mode")
+
+
+def _without(*names: str) -> dict[str, Any]:
+    return {"properties": {name: {"type": "null"} for name in names}}
+
+
 class RewriteBody(RequestBody):
     """A request to rewrite a program. With no members, it is simplified by all rules that end by themselves."""
+
+    # Rules, a pipeline or moves: what says what is done stands alone.
+    model_config = ConfigDict(
+        json_schema_extra={
+            "anyOf": [
+                _without("pipeline", "moves"),
+                _without(*CHOOSING, "moves"),
+                _without(*CHOOSING, "pipeline"),
+            ]
+        }
+    )
 
     rules: list[Text] | None = Field(
         None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
 from typing import Annotated
@@ -15,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 from tapestry.service.api.context import Context, Parts
 from tapestry.service.api.event_feed import EncodedEvent, EventFeed, Viewer
 from tapestry.service.api.keys import caller_of
-from tapestry.service.api.openapi_parts import Answers, RunId, problems
+from tapestry.service.api.openapi_parts import Answers, RunId, decimal_up_to, problems
 from tapestry.service.api.problems import Problem
 from tapestry.service.lifecycle import is_ended
 from tapestry.teg.faults import Fault
@@ -27,6 +28,7 @@ PORTION = 2**14  # bytes, or one longer event
 RETRY_MS = 2000
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 LARGEST = 2**31 - 1
+NUMBER = decimal_up_to(LARGEST)
 KINDS = ("status", "progress", "frontier", "rules", "refused", "working", "executing", "verified")
 EVENT = {
     "type": "object",
@@ -60,13 +62,17 @@ async def get_events(
     after: Annotated[int, Query(ge=0, le=LARGEST, description="number of the last event seen")] = 0,
     last: Annotated[
         str | None,
-        Header(alias="Last-Event-ID", description="the same, as browsers send it; it goes before `after`"),
+        Header(
+            alias="Last-Event-ID",
+            description="the same, as browsers send it; it goes before `after`",
+            json_schema_extra={"pattern": f"^{NUMBER}$"},
+        ),
     ] = None,
 ) -> Response:
     """Follow a run: status, progress, frontier points, statistics and refusals of rules, checks; from the first event
     or after the last one seen."""
     if last is not None:
-        if not (last.isascii() and last.isdigit() and len(last) <= 10 and int(last) <= LARGEST):
+        if not re.fullmatch(NUMBER, last):
             fault = Fault("#header/Last-Event-ID", f"expected the number of an event, not {last[:40]!r}")
             raise Problem(422, "invalid", fault.detail, (fault,))
         after = int(last)

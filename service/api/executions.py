@@ -43,7 +43,7 @@ FORM_BODY = {
                     "type": "object",
                     "properties": {
                         "request": {
-                            "type": "string",
+                            "$ref": "#/components/schemas/ExecutionBody",
                             "description": "the JSON object that is sent without files",
                         },
                         **{

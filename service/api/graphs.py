@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, File, Form, Query, Request, Response, UploadFile
+from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 
 from tapestry.costmodel.known_objectives import resource_objectives
@@ -21,14 +23,17 @@ from tapestry.service.api.imports import accepted
 from tapestry.service.api.limits import FORM, body_of
 from tapestry.service.api.models import GraphAnswer, GraphsAnswer, ImportAnswer
 from tapestry.service.api.openapi_parts import (
+    DOCUMENT_SCHEMA,
     FOLLOWED,
     KEPT,
     LOCATION,
+    PRINTABLE,
     Answers,
     GraphId,
     PageCursor,
     PageLimit,
     Sha256,
+    decimal_up_to,
     json_answer,
     problems,
 )
@@ -46,10 +51,14 @@ from tapestry.teg.content_hash import content_hash
 from tapestry.teg.faults import Fault
 from tapestry.teg.importers import ImportFailure
 from tapestry.teg.importers.files import PYTORCH, STABLEHLO
+from tapestry.teg.printable import HIDDEN, is_printable
 
 router = APIRouter(prefix="/v1/graphs", tags=["graphs"])
 
-LARGEST_SIZE = 2**31
+# A dimension and its size, as `batch=8`; spaces around both do not count.
+SIZE = f" *[^ =,{HIDDEN}](?:[^=,{HIDDEN}]*[^ =,{HIDDEN}])? *= *{decimal_up_to(2**31 - 1, has_zero=False)} *"
+Sizes = Annotated[str, Field(json_schema_extra={"pattern": f"^(?:{SIZE})?(?:,(?:{SIZE})?)*$"})]
+NAMED: dict[str, Any] = {**PRINTABLE, "minLength": 1, "maxLength": LONGEST_NAME}
 DOCUMENT, FILE = "save_document", "save_file"  # in the hashes of uploads
 EXAMPLE = json.loads((files("tapestry.service.api") / "example.teg.json").read_text())
 SAVED: Answers = {
@@ -71,7 +80,7 @@ SAVED: Answers = {
             "description": "a TEG document",
             "content": {
                 "application/json": {
-                    "schema": {"type": "object", "required": ["teg", "definitions", "tensors", "blocks"]},
+                    "schema": {"$ref": DOCUMENT_SCHEMA},
                     "example": EXAMPLE,
                 }
             },
@@ -101,10 +110,12 @@ def import_graph(
         UploadFile, File(description="a program, or a .zip of an ONNX file and its external data")
     ],
     dims: Annotated[
-        list[str] | None,
+        list[Sizes] | None,
         Form(description="sizes of dynamic dimensions, such as batch=8; the field may be repeated"),
     ] = None,
-    name: Annotated[str | None, Form(description="the program's name; default: the file's")] = None,
+    name: Annotated[
+        str | None, Form(description="the program's name; default: the file's", json_schema_extra=dict(NAMED))
+    ] = None,
     data: Annotated[
         list[UploadFile] | None,
         File(description="external data of an ONNX file, under the names by which it refers to them"),
@@ -144,8 +155,8 @@ def find_import(
         ),
     ],
     filename: Annotated[str, Query(max_length=1000, description="the file's name, with its suffix")],
-    dims: Annotated[list[str] | None, Query(description="as in the upload")] = None,
-    name: Annotated[str | None, Query(description="as in the upload")] = None,
+    dims: Annotated[list[Sizes] | None, Query(description="as in the upload")] = None,
+    name: Annotated[str | None, Query(description="as in the upload", json_schema_extra=dict(NAMED))] = None,
     data: Annotated[list[str] | None, Query(description="the names of external data, in order")] = None,
 ) -> Response:
     """Find the program of a file that was uploaded before, so that a large file need not be sent again.
@@ -276,7 +287,7 @@ def _dims(texts: Sequence[str]) -> dict[str, int]:
     sizes, faults = {}, []
     for text in (part for given in texts for part in given.split(",") if part):
         name, _, size = (piece.strip() for piece in text.partition("="))
-        if name and size.isascii() and size.isdigit() and len(size) <= 10 and 0 < int(size) < LARGEST_SIZE:
+        if re.fullmatch(SIZE, text):
             sizes[name] = int(size)
         else:
             faults.append(Fault("/dims", f"expected NAME=SIZE such as batch=8, not {text[:80]!r}"))
@@ -308,8 +319,8 @@ def _name(given: str | None, filename: str | None) -> str:
     if given is None:
         file = Path((filename or "").replace("\\", "/"))
         stem = file.name[: -len(ending)] if (ending := _ending(filename)) else file.stem
-        return "".join(c for c in stem if c.isprintable())[:LONGEST_NAME] or "model"
-    if not 0 < len(given) <= LONGEST_NAME or not given.isprintable():
+        return "".join(c for c in stem if is_printable(c))[:LONGEST_NAME] or "model"
+    if not 0 < len(given) <= LONGEST_NAME or not is_printable(given):
         fault = Fault("/name", f"expected 1 to {LONGEST_NAME} printable characters")
         raise Problem(422, "invalid", fault.detail, (fault,))
     return given

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, StringConstraints
 from tapestry.service.api.pages import CURSOR
 from tapestry.service.api.problems import MEDIA_TYPE, Problem
 from tapestry.service.problems import TITLES, problem
+from tapestry.teg.printable import PATTERN, is_printable
 
 Answers = dict[int | str, dict[str, Any]]
 
@@ -108,11 +109,29 @@ def _id(what: str, form: str) -> AfterValidator:
 
 
 def _printable(text: str) -> str:
-    if not text.isprintable():
+    if not is_printable(text):
         raise ValueError("expected printable characters")
     return text
 
 
+def decimal_up_to(largest: int, *, has_zero: bool = True) -> str:
+    """Return a regular expression for the decimal numbers from 0, or else 1, to `largest`, without leading zeros."""
+    digits = str(largest)
+    same_length = [
+        digits[:k] + _digit(int(k == 0), int(digits[k]) - 1) + f"[0-9]{{{len(digits) - k - 1}}}"
+        for k in range(len(digits))
+        if int(digits[k]) > int(k == 0)
+    ]
+    shorter = [f"[1-9][0-9]{{0,{len(digits) - 2}}}"] if len(digits) > 1 else []
+    return f"(?:{'|'.join((*(['0'] if has_zero else []), *shorter, *same_length, digits))})"
+
+
+def _digit(first: int, last: int) -> str:
+    return f"[{first}-{last}]"
+
+
+DOCUMENT_SCHEMA = "#/components/schemas/TegDocument"
+PRINTABLE = {"pattern": PATTERN}
 Printable = AfterValidator(_printable)
 GraphId = Annotated[
     str,

@@ -5,19 +5,32 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, create_model
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, create_model
 
 from tapestry.costmodel.objectives import NAMES
-from tapestry.optimizer.run.option_fields import LARGEST_INTEGER, Option
+from tapestry.optimizer.run.option_fields import LARGEST_INTEGER, SHARE, Option
 from tapestry.optimizer.run.options import OPTIONS
-from tapestry.service.api.openapi_parts import Printable
+from tapestry.service.api.openapi_parts import PRINTABLE, Printable
 
 M = TypeVar("M", bound=type[BaseModel])
 
 LARGEST = LARGEST_INTEGER
-Text = Annotated[str, Field(max_length=1000), Printable]
-# A number, or a text in percent: what else it may be is a fault of the options.
-Share = Annotated[Any, WithJsonSchema({"anyOf": [{"type": "number"}, {"type": "string"}, {"type": "null"}]})]
+LONGEST_TEXT = 1000
+Text = Annotated[str, Field(max_length=LONGEST_TEXT, json_schema_extra=dict(PRINTABLE)), Printable]
+
+
+def _whole(value: Any) -> Any:
+    """Return a number without a fraction as a whole one: to JSON, `2.0` is the number 2."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+# Stands after the bounds of a number: those before it would not be in the document.
+Whole = BeforeValidator(_whole)
+_TEXT = {"type": "string", "maxLength": LONGEST_TEXT, **PRINTABLE}
+Pairs = Annotated[
+    dict[Text, Text],
+    WithJsonSchema({"type": "object", "additionalProperties": _TEXT, "propertyNames": _TEXT}),
+]
 # Catalogs that fit into a document.
 ENUMERATED: Mapping[str, tuple[str, ...]] = {"objectives": NAMES}
 
@@ -73,36 +86,54 @@ def _group(base: type[BaseModel], name: str, field_of: Any) -> Any:
 
 def _request_field(option: Option) -> Any:
     bounds = {"minimum": option.least, "exclusiveMinimum": option.above, "maximum": option.most}
+    if option.is_share:
+        bounds = {}
     schema: dict[str, Any] = {name: bound for name, bound in bounds.items() if bound is not None}
     if option.choices:
         schema["enum"] = [*option.choices, *([None] if option.is_optional else [])]
+    if option.kind == "pairs":
+        schema["maxProperties"] = option.at_most
     if option.at_least:
         schema |= {"minItems": option.at_least, "uniqueItems": True}
     default = option.to_json(option.default)
     field = Field(
         default, max_length=option.at_most, description=option.description, json_schema_extra=schema
     )
-    return Share if option.is_share else _type(option, _text(option)), field
+    return _share(option) if option.is_share else _type(
+        option, _text(option), Annotated[int, Whole], Pairs
+    ), field
 
 
 def _response_field(option: Option) -> Any:
-    return _type(option, str), Field(description=option.description)
+    return _type(option, str, int, dict[str, str]), Field(description=option.description)
 
 
 def _text(option: Option) -> Any:
-    """Return the type of an option's texts; where the catalog of their names is short, the document lists it."""
+    """Return the type of an option's texts; where the catalog of their names is short, the document lists it.
+
+    The document says their form, too. What has another one is a fault of the options, in their words.
+    """
+    if option.pattern:
+        return Annotated[Text, Field(json_schema_extra={"pattern": option.pattern})]
     if option.names in ENUMERATED and option.kind == "texts":
         return Annotated[Text, Field(examples=list(ENUMERATED[option.names]))]
     return Text
 
 
-def _type(option: Option, text: Any) -> Any:
+def _share(option: Option) -> Any:
+    """Return the type of a share: a number, or a text in percent. What else it may be is a fault of the options."""
+    number = {"type": "number", "minimum": option.least, "maximum": option.most}
+    text = {"type": "string", "pattern": f"^{SHARE}$"}
+    return Annotated[Any, WithJsonSchema({"anyOf": [number, text, {"type": "null"}]})]
+
+
+def _type(option: Option, text: Any, whole: Any, pairs: Any) -> Any:
     types: Mapping[str, Any] = {
         "text": text,
         "choice": text,
-        "integer": int,
+        "integer": whole,
         "number": float,
         "texts": list[text],
-        "pairs": dict[text, text],
+        "pairs": pairs,
     }
     return types[option.kind] | None if option.is_optional else types[option.kind]

@@ -16,7 +16,15 @@ from tapestry.service.api.executions import execution_document
 from tapestry.service.api.graphs import EXAMPLE
 from tapestry.service.api.limits import FORM, body_of
 from tapestry.service.api.models import ExplanationAnswer, MovesAnswer, PlanDetailAnswer
-from tapestry.service.api.openapi_parts import KEPT, PlanId, Printable, json_answer, problems, text_answer
+from tapestry.service.api.openapi_parts import (
+    KEPT,
+    PRINTABLE,
+    PlanId,
+    Printable,
+    json_answer,
+    problems,
+    text_answer,
+)
 from tapestry.service.api.plan_exports import (
     EXPORTS,
     INTO_PROGRAMS,
@@ -41,7 +49,7 @@ PROGRAM_FORMATS = tuple(form.name for form in INTO_PROGRAMS)
 ANNOTATED = text_answer("text/plain", "The program with the plan's shardings", "module @step {}\n")
 EXPLICIT = json_answer("The explicit graph as a TEG document", EXAMPLE)
 MOST_NAMES = 10  # of each kind: a request line has at most 64 KiB
-Names = Annotated[str, Field(min_length=1, max_length=200), Printable]
+Names = Annotated[str, Field(min_length=1, max_length=200, json_schema_extra=dict(PRINTABLE)), Printable]
 
 
 def graph_part(

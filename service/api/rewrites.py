@@ -32,8 +32,25 @@ SAVED: Answers = {
 }
 
 
+def _between_commas(name: str) -> str:
+    """Return a regular expression for names of a form, with commas in between and spaces around them."""
+    return f"^ *{name} *(?:, *{name} *)*$"
+
+
 # Names with commas in between, so long and so many that they fit into the first line of a request.
-Names = Annotated[str, Field(max_length=2000, pattern=r"^[A-Za-z0-9_., -]*$")]
+# That none is empty is checked here below.
+Names = Annotated[
+    str,
+    Field(
+        max_length=2000,
+        pattern="^[A-Za-z0-9_., -]*$",
+        json_schema_extra={"pattern": _between_commas("[A-Za-z0-9_.-]+(?: +[A-Za-z0-9_.-]+)*")},
+    ),
+]
+FamilyNames = Annotated[
+    str,
+    Field(max_length=2000, json_schema_extra={"pattern": _between_commas(f"(?:{'|'.join(FAMILY_NAMES)})")}),
+]
 
 
 @router.get(
@@ -48,7 +65,7 @@ def list_moves(
         Query(max_length=20, description="only moves of these rules; may be repeated, or names with commas"),
     ] = None,
     families: Annotated[
-        list[Names] | None,
+        list[FamilyNames] | None,
         Query(max_length=20, description=f"only rules of these families: {', '.join(FAMILY_NAMES)}"),
     ] = None,
     kind: Annotated[

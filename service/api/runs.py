@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -32,6 +32,7 @@ from tapestry.service.api.openapi_parts import (
     ACCEPTED,
     KEPT,
     LOCATION,
+    PRINTABLE,
     REPLAYED,
     Answers,
     PageCursor,
@@ -116,10 +117,14 @@ def list_runs(
     cursor: PageCursor = None,
     status: Annotated[Status | None, Query(description="only runs that stand so")] = None,
     graph_id: Annotated[
-        str | None, Query(max_length=64, description="only runs of this graph"), Printable
+        str | None,
+        Query(max_length=64, description="only runs of this graph", json_schema_extra=dict(PRINTABLE)),
+        Printable,
     ] = None,
     mesh: Annotated[
-        str | None, Query(max_length=200, description="only runs on a mesh called so"), Printable
+        str | None,
+        Query(max_length=200, description="only runs on a mesh called so", json_schema_extra=dict(PRINTABLE)),
+        Printable,
     ] = None,
 ) -> Response:
     """List runs, newest first."""
@@ -266,8 +271,10 @@ def _links(run_id: str) -> dict[str, str]:
     }
 
 
-def checked_request(body: RunBody, parts: Context) -> RunRequest:
-    """Check that a request can be carried out (names, bounds, references) and return it.
+def checked_request(
+    body: RunBody, parts: Context, check: Callable[..., RunRequest] = check_request
+) -> RunRequest:
+    """Check that a request can be carried out (names, bounds, references) and return it; `check` as `check_request`.
 
     The program of a run with the option `dtype` is the one in that precision.
     """
@@ -278,7 +285,7 @@ def checked_request(body: RunBody, parts: Context) -> RunRequest:
         faults += _source_faults(body.graph_id, options.start_from, parts)
     try:
         resources = stored_resources(body.graph_id, parts.store)
-        request = check_request(body.graph_id, body.mesh, options, parts.settings.limits, resources)
+        request = check(body.graph_id, body.mesh, options, parts.settings.limits, resources)
     except InvalidRequest as error:
         raise InvalidRequest([*error.faults, *faults]) from error
     if not faults and options.dtype is not None:
