@@ -139,13 +139,13 @@ WRONG: tuple[tuple[str, Any, str, Any], ...] = (  # field, value, pointer, allow
         for value in ("", "120", "0usd/s", "-1usd/s", "nanusd/s", "1usd/B", TOO_LONG)
     ],
     ("worth", {"tim_s": "1usd/s"}, "/worth/tim_s", None),
-    ("gap", "half", "/gap", None),
+    *[("gap", value, "/gap", None) for value in ("half", "", "101%", "-1%", "nan%", "1e-1%", "1.5", "0.5%%")],
     *[
         ("start_from", value, "/start_from", None)
         for value in (5, True, [], "", "x", "0123456789ab", "a\u0000", "../x")
     ],
     *[("prior", value, "/prior", None) for value in (5, True, [], TOO_LONG)],
-    *[("prior", value, "/prior", ["latest", "none"]) for value in ("", "newest", "0", "-1", "1.5")],
+    *[("prior", value, "/prior", ["latest", "none"]) for value in ("", "newest", "0", "-1", "1.5", "007")],
     *[("prior", value, "/prior", None) for value in ("999999", "9" * 30)],
     *[("compute_dtype", value, "/compute_dtype", None) for value in (5, [], TOO_LONG)],
     ("compute_dtype", "float7", "/compute_dtype", DTYPES),
@@ -215,6 +215,29 @@ def test_the_faults_of_a_mesh_are_reported_with_that_of_its_device(shared: Servi
         "/mesh/axes/0/topology",
         "/mesh/device",
     ]
+
+
+def test_a_whole_number_may_be_written_with_a_point(shared: Service) -> None:
+    assert shared.submit(seed=7.0, islands=1.0, priority=0.0, budget={"evaluations": 5.0}).status_code == 202
+    for changes in ({"seed": 7.5}, {"seed": 1e300}, {"priority": 11.0}):
+        (fault,) = complaint(shared.submit(**changes), 422, "invalid")["errors"]
+        assert fault["pointer"] == f"/{next(iter(changes))}"
+
+
+def test_options_of_a_batch_with_which_no_entry_can_be_carried_out_are_refused(shared: Service) -> None:
+    batch = {"graphs": [shared.graph()], "meshes": ["dgx-h100", "2x-dgx-h100"], "budget": {"evaluations": 1}}
+    for changes, pointer in (
+        ({"execution_seconds": -1}, "/execution_seconds"),
+        ({"prior": "newest"}, "/prior"),
+        ({"meshes": ["dgx-h10"], "epsilon": 5}, "/epsilon"),
+    ):
+        answer = shared.http.post("/v1/batches", json=batch | changes)
+        assert [fault["pointer"] for fault in complaint(answer, 422, "invalid")["errors"]] == [pointer]
+    made = shared.http.post("/v1/batches", json=batch | {"meshes": ["dgx-h10", "dgx-h100"]})
+    assert made.status_code == 202
+    assert [entry["status"] for entry in made.json()["entries"]] == ["failed", "queued"]
+    made = shared.http.post("/v1/batches", json=batch | {"stages": 16})  # of sixteen devices, not of eight
+    assert [entry["status"] for entry in made.json()["entries"]] == ["failed", "queued"]
 
 
 def test_near_names_are_offered(shared: Service) -> None:

@@ -13,9 +13,13 @@ import jsonschema
 import numpy as np
 import pytest
 
+from tapestry.hardware import load_mesh, mesh_names
 from tapestry.service.api import examples
 from tapestry.service.api.graphs import EXAMPLE
+from tapestry.service.api.mesh_schemas import MESH_SCHEMA
 from tapestry.service.api.problems import MEDIA_TYPE
+from tapestry.service.settings import Limits
+from tapestry.service.store import mesh_to_document
 from tapestry.service.store.codec import graph_values
 from tapestry.teg.document import from_document
 from tests.service.api.conftest import Serve, Service
@@ -113,6 +117,47 @@ def test_every_error_has_the_one_form(document: dict[str, Any]) -> None:
         for status, answer in errors.items():
             assert set(answer["content"]) == {MEDIA_TYPE}, (name, status)
             assert answer["content"][MEDIA_TYPE]["example"]["status"] == int(status)
+
+
+def test_links_lead_to_operations_that_take_what_they_pass(document: dict[str, Any]) -> None:
+    targets = {operation["operationId"]: operation for _, operation in operations(document)}
+    linked = set()
+    for name, operation in operations(document):
+        for answer in operation["responses"].values():
+            for link in answer.get("links", {}).values():
+                taken = {parameter["name"] for parameter in targets[link["operationId"]]["parameters"]}
+                assert link["parameters"].keys() <= taken, (name, link)
+                linked.add(link["operationId"])
+    in_path = {operation["operationId"] for name, operation in operations(document) if "{" in name}
+    assert linked == in_path
+
+
+def test_bounds_are_those_of_the_service_to_the_last_digit(document: dict[str, Any], serve: Serve) -> None:
+    def bounds(found: dict[str, Any]) -> tuple[int, ...]:
+        schemas = found["components"]["schemas"]
+        run, budget = schemas["RunBody"]["properties"], schemas["BudgetBody"]["properties"]
+        return (run["seed"]["maximum"], run["islands"]["maximum"], budget["evaluations"]["maximum"])
+
+    assert bounds(document) == (2**63 - 1, 64, 10**9)
+    small = serve(limits=Limits(run_islands=2, run_evaluations=5)).http.get("/openapi.json").json()
+    assert bounds(small) == (2**63 - 1, 2, 5)
+
+
+@pytest.mark.parametrize("name", mesh_names())
+def test_every_mesh_of_the_catalog_has_the_form_of_a_mesh_in_a_request(
+    document: dict[str, Any], name: str
+) -> None:
+    schema = {"$ref": MESH_SCHEMA, "components": document["components"]}
+    mesh = json.loads(json.dumps(mesh_to_document(load_mesh(name))))
+    jsonschema.Draft202012Validator(schema).validate(mesh)
+    nodes = {"name": "two", "nodes": [mesh, name], "network": mesh.get("network", {})}
+    jsonschema.Draft202012Validator(schema).validate(nodes)
+
+
+def test_no_parameter_and_no_field_of_a_form_may_be_null(document: dict[str, Any]) -> None:
+    for name, operation in operations(document):
+        for parameter in operation.get("parameters", ()):
+            assert {"type": "null"} not in parameter["schema"].get("anyOf", ()), (name, parameter["name"])
 
 
 def test_every_example_has_the_form_that_is_described(document: dict[str, Any]) -> None:
