@@ -18,6 +18,7 @@ from tapestry.service.problems import MOST_FAULTS, TITLES, problem
 from tapestry.service.requests import InvalidRequest
 from tapestry.service.store import (
     AlreadyEnded,
+    Conflict,
     InUse,
     KeyReused,
     QueueFull,
@@ -172,6 +173,12 @@ def _store(request: Request, error: Exception) -> Response:
         return respond(409, "in_use", str(error))
     if isinstance(error, Unreadable):
         return respond(422, "unreadable", str(error))
+    if isinstance(error, Conflict):
+        log.warning("%s %s: %s", request.method, request.url.path, error)
+        message = (
+            "another request changed or deleted it at the same moment; nothing was stored: send it again"
+        )
+        return respond(503, "changed_meanwhile", message, headers={"Retry-After": "1"})
     log.error("%s %s: %s", request.method, request.url.path, error)
     message = "the database does not answer"
     return respond(503, "unavailable", message, headers={"Retry-After": str(RETRY_AFTER_S)})

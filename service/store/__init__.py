@@ -40,6 +40,7 @@ from tapestry.service.store.records import (
 )
 from tapestry.service.store.sessions import (
     AlreadyEnded,
+    Conflict,
     InUse,
     KeyReused,
     LeaseLost,
@@ -64,6 +65,7 @@ __all__ = [
     "ApiKey",
     "AuditLine",
     "ComputedTensors",
+    "Conflict",
     "Cursor",
     "Deletions",
     "FinishedRun",

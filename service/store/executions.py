@@ -15,7 +15,7 @@ from tapestry.service.scheduling import EXECUTION_S
 from tapestry.service.store.queue import QueueLimits, submit
 from tapestry.service.store.records import Idempotency, NewExecution, StoredExecution, Submitted
 from tapestry.service.store.sessions import Database, UnknownId
-from tapestry.service.store.tables import ExecutionRow, PlanRow
+from tapestry.service.store.tables import ExecutionRow, PlanRow, RunRow
 from tapestry.service.store.tensor_values import TensorRequest, TensorValue
 from tapestry.service.store.tensors import TensorKind, put_values, values_of
 
@@ -79,6 +79,7 @@ class Executions:
         with self._database.writing() as connection:
 
             def write() -> None:
+                _keep_run(connection, plan_key)
                 _put(connection, row)
                 put_values(connection, execution_id, "input", given or {})
 
@@ -135,6 +136,20 @@ class Executions:
         if row is None:
             raise UnknownId(f"there is no execution {execution_id!r}")
         return None if row.trace is None else bytes(row.trace)
+
+
+def _keep_run(connection: Connection, plan_key: int) -> None:
+    """Keep the run of a plan from being deleted until this transaction has ended.
+
+    Who deletes a run locks its row and looks for executions that have not ended; without this an execution that is
+    being queued would be deleted with its plan, and its lease would stay.
+
+    Raises:
+        UnknownId: the run has been deleted, and its plans with it.
+    """
+    run = select(RunRow.id).join(PlanRow, PlanRow.run_id == RunRow.id).where(PlanRow.key == plan_key)
+    if connection.scalar(run.with_for_update(read=True, of=RunRow)) is None:
+        raise UnknownId("there is no such plan; its run was deleted")
 
 
 def _put(connection: Connection, row: Mapping[str, Any]) -> None:

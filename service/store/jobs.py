@@ -10,12 +10,13 @@ clock of its own that never jumps. Timestamps are the workers' own, and decide n
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, cast
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, literal, select, update
 
 from tapestry.optimizer import Plan
 from tapestry.optimizer.run.plan import Rate
@@ -46,6 +47,8 @@ from tapestry.service.store.tensors import put_tensors, put_values
 from tapestry.service.store.watch import Watch
 
 KINDS: tuple[Kind, ...] = ("run", "execution", "import")
+log = logging.getLogger("tapestry.store")
+
 LONGEST_LOOK_S = 5.0  # between two looks at leases: so much of the time counts at most
 
 
@@ -67,8 +70,12 @@ class Jobs:
                 return None
         with self._database.writing() as connection:
             take_turn(connection)
-            row = choose(connection, kinds, still)
-            if row is None:
+            while (row := choose(connection, kinds, still)) is not None:
+                if _exists(connection, row.kind, row.subject):
+                    break
+                log.error("the lease of %s %s was left when that was deleted", row.kind, row.subject)
+                connection.execute(delete(LeaseRow).where(_is(row.kind, row.subject)))
+            else:
                 return None
             attempts = row.attempts_without_progress + 1
             job = Job(
@@ -386,6 +393,12 @@ _LEASE = (LeaseRow.kind, LeaseRow.subject, LeaseRow.attempt, LeaseRow.beat, Leas
 def _stands(row: Any) -> ColumnElement[bool]:
     """Return the condition that a lease is as it was."""
     return and_(_is(row.kind, row.subject), LeaseRow.attempt == row.attempt, LeaseRow.beat == row.beat)
+
+
+def _exists(connection: Connection, kind: Kind, subject: str) -> bool:
+    """Return whether the job of a lease is there: else nothing could ever be claimed behind it."""
+    table = ROWS[kind]
+    return connection.scalar(select(literal(1)).where(table.id == subject)) is not None
 
 
 def _begin(connection: Connection, job: Job, now: datetime) -> None:

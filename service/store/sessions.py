@@ -11,12 +11,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sqlalchemy import Connection, Engine, func, select
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from tapestry.service.store.columns import NotJson
 from tapestry.service.store.database import StoreError, open_database, reason, writing
 from tapestry.service.store.tallies import DATABASE_SECONDS, Tallies
 from tapestry.service.store.tenancy import OPTION, confine
+
+
+class Conflict(StoreError):
+    """Error raised when others have changed or deleted meanwhile what was to be written; trying again helps."""
 
 
 class UnknownId(StoreError):
@@ -86,6 +90,9 @@ class Database:
         try:
             with self._timed("write"), self._writer.begin() as connection:
                 yield connection
+        except IntegrityError as error:
+            message = f"others changed or deleted it at the same moment; nothing was stored: {reason(error)}"
+            raise Conflict(message) from error
         except (SQLAlchemyError, NotJson) as error:
             raise StoreError(f"the database refused to write; nothing was stored: {reason(error)}") from error
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection, Row, delete, insert, select, update
 
+from tapestry.service.store.graphs import insert_if_new
 from tapestry.service.store.sessions import Database, UnknownId
 from tapestry.service.store.tables import ExecutionTensorRow, TensorRow
 from tapestry.service.store.tensor_values import NamedTensor, TensorPlace, TensorValue
@@ -104,8 +105,11 @@ def put_tensors(
             "stored_at": stored_at,
         }
         again = update(TensorRow).where(TensorRow.name == name).values(row)
-        if connection.execute(again).rowcount == 0:
-            connection.execute(insert(TensorRow).values(name=name, **row))
+        # Others may store or delete the same name between the two statements.
+        while not connection.execute(again).rowcount and not insert_if_new(
+            connection, TensorRow, {"name": name, **row}
+        ):
+            pass
 
 
 def _unknown(connection: Connection, name: str) -> UnknownId:

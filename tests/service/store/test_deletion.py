@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from typing import Any
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import delete, func, select
 
 from tapestry.service.retention import Retention, collect
 from tapestry.service.store import (
@@ -17,7 +21,8 @@ from tapestry.service.store import (
     Store,
     UnknownId,
 )
-from tapestry.service.store.tables import Base
+from tapestry.service.store import executions as executions_module
+from tapestry.service.store.tables import Base, ExecutionRow
 from tests.service.programs import NOON, finished_run, two_layers
 from tests.service.store.submissions import LEASE_S, later, plans, request_for, update_of
 
@@ -53,6 +58,60 @@ def test_a_run_goes_with_all_that_belongs_to_it(store: Store, job: Job) -> None:
         store.deletions.run(run_id)
 
 
+def test_a_run_is_kept_for_an_execution_that_is_being_queued(
+    store: Store, store_url: str, job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = ended(store, job)
+    plan = store.runs.frontier(run_id)[0]
+    is_writing, may_end = threading.Event(), threading.Event()
+
+    def slow(*_: Any) -> None:
+        is_writing.set()
+        assert may_end.wait(60)
+
+    def remove() -> None:
+        other = Store(store_url)
+        try:
+            other.deletions.run(run_id)
+        finally:
+            other.close()
+
+    monkeypatch.setattr(executions_module, "put_values", slow)
+    with ThreadPoolExecutor(2) as pool:
+        queued = pool.submit(
+            store.executions.submit, plan.key, backend="numpy", values=True, seed=0, created_at=later(10)
+        )
+        assert is_writing.wait(60)
+        removed = pool.submit(remove)
+        threading.Timer(0.5, may_end.set).start()  # so that the deletion finds it under way
+        execution = queued.result()
+        with pytest.raises(InUse, match=f"execution {execution.id} of a plan of run {run_id} is queued"):
+            removed.result()
+    claimed = store.jobs.claim("ada", later(11), LEASE_S, ("execution",))
+    assert claimed is not None and claimed.subject == execution.id
+
+
+def test_no_execution_is_queued_for_a_run_that_is_gone(store: Store, job: Job) -> None:
+    run_id = ended(store, job)
+    plan = store.runs.frontier(run_id)[0]
+    store.deletions.run(run_id)
+    with pytest.raises(UnknownId, match="its run was deleted"):
+        store.executions.submit(plan.key, backend="numpy", values=True, seed=0, created_at=later(10))
+    assert rows(store) == {"graphs": 1}
+
+
+def test_a_lease_without_a_job_keeps_nobody_waiting(store: Store, job: Job) -> None:
+    plan = store.runs.frontier(ended(store, job))[0]
+    how: Mapping[str, Any] = {"backend": "numpy", "values": True, "seed": 0}
+    lost, next_one = (store.executions.submit(plan.key, created_at=later(10 + k), **how).id for k in range(2))
+    with store._database.writing() as connection:
+        connection.execute(delete(ExecutionRow).where(ExecutionRow.id == lost))
+    claimed = store.jobs.claim("ada", later(12), LEASE_S, ("execution",))
+    assert claimed is not None and claimed.subject == next_one
+    assert store.jobs.claim("bob", later(12), LEASE_S, ("execution",)) is None
+    assert rows(store)["leases"] == 1
+
+
 def test_what_has_not_ended_stays(store: Store, job: Job, graph_id: str) -> None:
     with pytest.raises(InUse, match=f"run {job.subject} is running; cancel it first"):
         store.deletions.run(job.subject)
@@ -65,9 +124,9 @@ def test_an_execution_in_hand_keeps_its_run(store: Store) -> None:
     run_id = store.runs.save_finished(finished_run(two_layers()))
     plan = store.runs.frontier(run_id)[0]
     submitted = store.executions.submit(plan.key, backend="numpy", values=True, seed=0, created_at=later(5))
-    for delete, subject in ((store.deletions.run, run_id), (store.deletions.execution, submitted.id)):
+    for remove, subject in ((store.deletions.run, run_id), (store.deletions.execution, submitted.id)):
         with pytest.raises(InUse, match=f"execution {submitted.id}"):
-            delete(subject)
+            remove(subject)
     claimed = store.jobs.claim("ada", later(6), LEASE_S, ("execution",))
     assert claimed is not None
     store.jobs.end_execution(claimed, later(7), "failed", problem={"code": "x"})

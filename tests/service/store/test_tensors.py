@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
 import numpy as np
 import pytest
 
@@ -44,6 +47,24 @@ def test_named_tensors_stay_with_value_and_place(store: Store) -> None:
     assert store.tensors.load("w")[1] == PAIR["w"]
     found = store.tensors.get("w")
     assert (found.digest, found.stored_at) == (PAIR["w"].digest, NOON)
+
+
+def test_many_store_and_delete_one_name_at_once(store: Store, store_url: str) -> None:
+    """Check that none is refused, and that what was put last is there."""
+    others = [Store(store_url) for _ in range(3)]
+
+    def work(k: int) -> None:
+        for _ in range(15):
+            others[k].tensors.put({"shared": TensorValue.of(np.full(2, k))}, NOON)
+            with suppress(UnknownId):
+                others[k].tensors.drop(["shared"])
+
+    with ThreadPoolExecutor(len(others)) as pool:
+        list(pool.map(work, range(len(others))))
+    store.tensors.put({"shared": PAIR["w"]}, NOON)
+    assert store.tensors.load("shared")[1] == PAIR["w"]
+    for other in others:
+        other.close()
 
 
 def test_what_loading_a_tensor_costs_stays_until_it_lies_on_a_mesh(store: Store) -> None:
