@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from tapestry.service.store import Deletions, InUse, Store, StoredSize, TenantStore, UnknownId
+from tapestry.service.store import Deletions, InUse, Store, TenantStore, UnknownId
 
 
 @dataclass(frozen=True)
@@ -45,45 +45,56 @@ def collect(store: Store, kept: Retention, now: datetime, *, dry: bool = False) 
     """Delete what is not to be kept of any tenant, or if `dry` only find it; what is in use in the meantime stays.
 
     A batch goes as a whole, with its runs. Graphs go by age only, once nothing needs them, and so do imports that have
-    ended; the size is that of runs. Uploads that were abandoned go in any case.
+    ended; the size is that of runs, and where it is exceeded, the tenant that has most goes first. Uploads that were
+    abandoned go in any case.
     """
     found, views = Collected(), store.of_all()
-    sizes = {run: size for view in views for run, size in view.deletions.run_sizes().items()}
-    left = sum(sizes.values())
     until = None if kept.seconds is None else now - timedelta(seconds=kept.seconds)
-    for deletions, kind, each in _by_age(views, sizes):
-        is_old = until is not None and each.since < until
-        if not is_old and (kept.size_bytes is None or left <= kept.size_bytes):
-            continue
-        try:
-            if not dry and kind == "batch":
-                deletions.batch(each.id, with_runs=True)
-            elif not dry:
-                deletions.run(each.id)
-        except (InUse, UnknownId):
-            continue
-        (found.batches if kind == "batch" else found.runs).append(each.id)
-        found.size_bytes += each.size_bytes
-        left -= each.size_bytes
+    tenants = [_TenantRuns(view.deletions) for view in views]
+    for tenant in tenants:
+        while until is not None and tenant.ended and tenant.ended[0][1].since < until:
+            tenant.delete_oldest(found, dry=dry)
+    while kept.size_bytes is not None and sum(tenant.size_bytes for tenant in tenants) > kept.size_bytes:
+        rich = max(
+            (tenant for tenant in tenants if tenant.ended), key=lambda one: one.size_bytes, default=None
+        )
+        if rich is None:
+            break
+        rich.delete_oldest(found, dry=dry)
     if until is not None:
         for view in views:
             _collect_graphs(view, until, found, dry=dry)
             _collect_imports(view, until, found, dry=dry)
     for view in views:
         _collect_abandoned(view, now, found, dry=dry)
-    found.left_bytes = left
+    found.left_bytes = sum(tenant.size_bytes for tenant in tenants)
     return found
 
 
-def _by_age(
-    views: Sequence[TenantStore], sizes: Mapping[str, int]
-) -> Iterator[tuple[Deletions, str, StoredSize]]:
-    """Yield ended batches and runs of no batch, the oldest first, with what deletes them."""
-    found: list[tuple[Deletions, str, StoredSize]] = []
-    for deletions in (view.deletions for view in views):
-        found += [(deletions, "batch", each) for each in deletions.ended_batches(sizes)]
-        found += [(deletions, "run", each) for each in deletions.ended_runs(sizes)]
-    yield from sorted(found, key=lambda one: (one[2].since, one[2].id))
+class _TenantRuns:
+    """The ended batches, and runs of no batch, of a tenant, the oldest first, and the bytes of all its runs."""
+
+    def __init__(self, deletions: Deletions) -> None:
+        self._deletions = deletions
+        sizes = deletions.run_sizes()
+        self.size_bytes = sum(sizes.values())
+        ended = [("batch", each) for each in deletions.ended_batches(sizes)]
+        ended += [("run", each) for each in deletions.ended_runs(sizes)]
+        self.ended = deque(sorted(ended, key=lambda one: (one[1].since, one[1].id)))
+
+    def delete_oldest(self, found: Collected, *, dry: bool) -> None:
+        """Delete the oldest one, unless it is in use by now, and note it."""
+        kind, each = self.ended.popleft()
+        try:
+            if not dry and kind == "batch":
+                self._deletions.batch(each.id, with_runs=True)
+            elif not dry:
+                self._deletions.run(each.id)
+        except (InUse, UnknownId):
+            return
+        (found.batches if kind == "batch" else found.runs).append(each.id)
+        found.size_bytes += each.size_bytes
+        self.size_bytes -= each.size_bytes
 
 
 def _collect_graphs(store: TenantStore, until: datetime, found: Collected, *, dry: bool) -> None:

@@ -5,6 +5,7 @@ That is found before the body of a request is read. Deletions and cancellations 
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -17,7 +18,7 @@ from tapestry.service.api.keys import is_pure
 from tapestry.service.api.problems import quota_problem, respond
 from tapestry.service.api.users import user_of
 from tapestry.service.settings import Limits
-from tapestry.service.store import QuotaExceeded, Store, StoreError
+from tapestry.service.store import QuotaExceeded, Store, StoreError, TenantSpace
 
 STORING = ("POST", "PUT")
 CANCEL, OWN = "/cancel", ("/login", "/logout")
@@ -30,7 +31,8 @@ class SpaceLeft:
     def __init__(self, store: Store, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
         self._store, self._limits, self._clock = store, limits, clock
         self._shortage: tuple[str | None, float] = (None, 0.0)
-        self._tenants: dict[str, tuple[QuotaExceeded | None, float]] = {}
+        self._tenants: dict[str, tuple[TenantSpace | None, float]] = {}
+        self._lock = threading.Lock()
 
     def shortage(self) -> str | None:
         """Return in a sentence why nothing more is taken; None where there is space."""
@@ -49,23 +51,32 @@ class SpaceLeft:
             return f"the database takes {stored:,} bytes, and may take {most:,}"
         return None
 
-    def require(self, tenant: str) -> None:
-        """Check that a tenant may store more.
+    def require(self, tenant: str, more_bytes: int) -> None:
+        """Check that a tenant may store a body of so many bytes; what was taken since the last look counts, too.
 
         Raises:
             QuotaExceeded: it has stored all that it may.
         """
-        found, until = self._tenants.get(tenant, (None, 0.0))
-        if self._clock() >= until:
-            found = None
+        with self._lock:
+            space, until = self._tenants.get(tenant, (None, 0.0))
+            if self._clock() >= until:
+                space, until = self._looked_at(tenant)
+            if space is None:
+                return
             try:
-                self._store.of(tenant).quotas.require_space(datetime.now(UTC))
-            except QuotaExceeded as error:
-                found = error
-            wait_s = 0.0 if found is not None else LOOKED_S  # who deletes may go on at once
-            self._tenants[tenant] = (found, self._clock() + wait_s)
-        if found is not None:
-            raise found
+                space.require(more_bytes)
+            except QuotaExceeded:  # who has deleted something may go on at once
+                space, until = self._looked_at(tenant)
+                if space is not None:
+                    space.require(more_bytes)
+            if space is not None:
+                taken = TenantSpace(space.used_bytes + more_bytes, space.limit_bytes)
+                self._tenants[tenant] = (taken, until)
+
+    def _looked_at(self, tenant: str) -> tuple[TenantSpace | None, float]:
+        space = self._store.of(tenant).quotas.space_left(datetime.now(UTC))
+        self._tenants[tenant] = found = (space, self._clock() + LOOKED_S)
+        return found
 
 
 class SpaceRequired:
@@ -77,22 +88,28 @@ class SpaceRequired:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         refusal = None
         if scope["type"] == "http" and _stores(scope):
-            refusal = await run_in_threadpool(self._refusal, user_of(scope).tenant)
+            refusal = await run_in_threadpool(self._refusal, user_of(scope).tenant, _body_bytes(scope))
         await (refusal or self._app)(scope, receive, send)
 
-    def _refusal(self, tenant: str) -> Response | None:
+    def _refusal(self, tenant: str, body_bytes: int) -> Response | None:
         try:
             shortage = self._space.shortage()
             if shortage is not None:
                 return respond(
                     507, "no_space", f"{shortage}; delete what is not needed, and compact the database"
                 )
-            self._space.require(tenant)
+            self._space.require(tenant, body_bytes)
         except QuotaExceeded as error:
             return quota_problem(error)
         except StoreError:  # the endpoint reports it
             return None
         return None
+
+
+def _body_bytes(scope: Scope) -> int:
+    """Return the length of a body as its header states it; 0 where it is sent in chunks, and counted when stored."""
+    text = dict(scope["headers"]).get(b"content-length", b"0")
+    return int(text) if text.isdigit() else 0
 
 
 def _stores(scope: Scope) -> bool:

@@ -7,7 +7,7 @@ from tapestry.service.store.deletion import Deletions
 from tapestry.service.store.keys import SCOPES, ApiKey
 from tapestry.service.store.keys import Scope as KeyScope
 from tapestry.service.store.queue import QueueLimits
-from tapestry.service.store.quotas import QUOTAS, QuotaExceeded, QuotaLimits, QuotaUse
+from tapestry.service.store.quotas import QUOTAS, QuotaExceeded, QuotaLimits, QuotaUse, TenantSpace
 from tapestry.service.store.records import (
     AnsweredEpoch,
     ComputedTensors,
@@ -105,6 +105,7 @@ __all__ = [
     "StoredRun",
     "StoredSize",
     "Submitted",
+    "TenantSpace",
     "TenantStore",
     "TensorPlace",
     "TensorRequest",

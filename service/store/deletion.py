@@ -20,6 +20,7 @@ from tapestry.service.store.tables import (
     ArtifactRow,
     BatchEntryRow,
     BatchRow,
+    CheckpointRow,
     EventRow,
     ExecutionRow,
     ExecutionTensorRow,
@@ -197,10 +198,12 @@ def _forget_keys(connection: Connection, subjects: Iterable[str]) -> None:
 
 
 def run_sizes(connection: Connection) -> dict[str, int]:
-    """Add up the bytes of what is large of each run: plans, events, what was rendered, traces, values."""
+    """Add up the bytes of what is large of each run: mesh, checkpoint, plans, events, what was rendered, values."""
     of_plan = PlanRow.key == ArtifactRow.plan_key
     of_execution = PlanRow.key == ExecutionRow.plan_key
     queries: Sequence[Any] = (
+        select(RunRow.id, func.sum(func.length(cast(RunRow.mesh, Text)))),
+        select(CheckpointRow.run_id, func.sum(func.length(CheckpointRow.saved))),
         select(PlanRow.run_id, func.sum(_length(PlanRow.placements) + _length(PlanRow.moves))),
         select(EventRow.run_id, func.sum(func.length(cast(EventRow.data, Text)))),
         select(PlanRow.run_id, func.sum(func.length(ArtifactRow.content))).join(ArtifactRow, of_plan),

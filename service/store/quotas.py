@@ -70,6 +70,22 @@ class QuotaExceeded(StoreError):
         self.quota, self.limit, self.used, self.retry_after_s = quota, limit, used, retry_after_s
 
 
+@dataclass(frozen=True)
+class TenantSpace:
+    """The bytes that a tenant has stored, and those that it may."""
+
+    used_bytes: int
+    limit_bytes: int
+
+    def require(self, more_bytes: int) -> None:
+        """Check that there is space for more; raises QuotaExceeded."""
+        if self.used_bytes + max(more_bytes, 1) > self.limit_bytes:
+            hint = "delete runs, programs or tensors, or let the operator raise it"
+            if self.used_bytes < self.limit_bytes:
+                hint = f"{more_bytes:,} more are too many: {hint}"
+            raise QuotaExceeded("stored_bytes", self.limit_bytes, self.used_bytes, None, hint)
+
+
 class Quotas:
     """The quotas of a tenant."""
 
@@ -90,18 +106,20 @@ class Quotas:
             seconds, _ = _searched(connection, now)
             return QuotaUse(_jobs(connection), _stored_bytes(connection, now), seconds)
 
-    def require_space(self, now: datetime) -> None:
-        """Check that something more may be stored.
+    def space_left(self, now: datetime) -> TenantSpace | None:
+        """Return how much the tenant has stored and how much it may; None where it has no limit."""
+        with self._database.reading() as connection:
+            limit = limits_of(connection, self._database.tenant).stored_bytes
+            return None if limit is None else TenantSpace(_stored_bytes(connection, now), limit)
+
+    def require_space(self, now: datetime, more_bytes: int = 0) -> None:
+        """Check that so many bytes more, or, without their number, anything more may be stored.
 
         Raises:
             QuotaExceeded: the tenant has stored all that it may.
         """
-        with self._database.reading() as connection:
-            limit = limits_of(connection, self._database.tenant).stored_bytes
-            used = 0 if limit is None else _stored_bytes(connection, now)
-        if limit is not None and used >= limit:
-            hint = "delete runs, programs or tensors, or let the operator raise it"
-            raise QuotaExceeded("stored_bytes", limit, used, None, hint)
+        if (space := self.space_left(now)) is not None:
+            space.require(more_bytes)
 
 
 def limits_of(connection: Connection, tenant: str) -> QuotaLimits:

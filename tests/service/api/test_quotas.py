@@ -109,7 +109,35 @@ def test_what_exceeds_a_quota_is_answered_with_figures_and_deletions_go_on(store
         assert service.http.post(f"/v1/runs/{run_id}/cancel", headers=headers).status_code == 202
         assert service.http.delete(f"/v1/runs/{run_id}", headers=headers).status_code == 204
         assert service.http.delete(f"/v1/graphs/{graph}", headers=headers).status_code == 204
+        service.store.tenants.set_limits("ada", QuotaLimits(stored_bytes=100), datetime.now(UTC))
         assert complaint(service.http.post("/v1/runs", json=body, headers=headers), 422, "invalid")
+
+
+def test_what_was_taken_since_the_last_look_counts_and_so_does_the_body(store: Store) -> None:
+    store.tenants.set_limits("ada", QuotaLimits(stored_bytes=1000), NOON)
+    space = SpaceLeft(store, Limits(), lambda: 0.0)
+    space.require("ada", 600)
+    with pytest.raises(QuotaExceeded, match="1,001 more are too many"):
+        SpaceLeft(store, Limits(), lambda: 0.0).require("ada", 1001)
+    taken = TensorValue.of(np.ones(150, np.float32))
+    store.of("ada").tensors.put({"w": taken}, NOON)
+    with pytest.raises(QuotaExceeded, match="of which 600 are used; 600 more"):
+        space.require("ada", 600)
+    space.require("ada", 400)
+    with pytest.raises(QuotaExceeded, match="401 more"):
+        store.of("ada").quotas.require_space(NOON, 401)
+    store.of("ada").tensors.drop(["w"])
+    space.require("ada", 600)
+    space.require("bob", 10**12)
+
+
+def test_a_body_that_would_exceed_the_quota_is_refused_before_it_is_read(store_url: str) -> None:
+    with serving(store_url, api_key="the key of the operator") as service:
+        key, _ = service.store.keys.add("a", "admin", datetime.now(UTC), tenant="ada")
+        service.store.tenants.set_limits("ada", QuotaLimits(stored_bytes=1000), datetime.now(UTC))
+        headers = {"Authorization": f"Bearer {key}"}
+        answer = service.http.put("/v1/tensors/w", content=bytes(2000), headers=headers)
+        assert complaint(answer, 403, "quota_exceeded")["used"] == {"stored_bytes": 0}
 
 
 Usage = namedtuple("Usage", "free")

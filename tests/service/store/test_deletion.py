@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -271,3 +272,17 @@ def test_compacting_keeps_everything(store: Store, three: tuple[list[str], str])
     before = rows(store)
     store.deletions.compact()
     assert rows(store) == before
+
+
+def test_who_has_most_gives_first(store: Store) -> None:
+    """Check that the size of one tenant's runs deletes nothing of another's."""
+    small, large = store.of("small"), store.of("large")
+    kept = small.runs.save_finished(replace(finished_run(two_layers()), ended_at=later(0)))  # the oldest
+    for k in range(3):
+        large.runs.save_finished(replace(finished_run(two_layers(f"p{k}")), ended_at=later(1 + k)))
+    size = sum(sum(one.deletions.run_sizes().values()) for one in (small, large))
+    found = collect(store, Retention(size_bytes=size - 1), NOON)
+    assert len(found.runs) == 1 and kept not in found.runs
+    found = collect(store, Retention(size_bytes=size // 2), NOON)
+    assert kept not in found.runs and found.left_bytes <= size // 2
+    assert kept in collect(store, Retention(size_bytes=0), NOON).runs
