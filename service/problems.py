@@ -9,7 +9,7 @@ MOST_FAULTS = 100
 TITLES = {
     400: "The request is malformed",
     401: "A key is needed",
-    403: "Not from here",
+    403: "Not allowed",
     404: "Not found",
     405: "Not this method",
     409: "It cannot happen now",

@@ -225,7 +225,7 @@ def test_the_proxy_speaks_tls_and_passes_events_on_at_once() -> None:
     for line in (
         "flush_interval -1",
         "read_header 10s",
-        "read_body 60s",
+        "read_body 15m",
         "max_size 512MB",
         "respond @monitoring 404",
     ):

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from tapestry.service.cli.parser import build_parser
+from tapestry.service.settings import Limits
 from tests.project.source import ROOT
 from tests.project.test_containers import COMPOSE, SERVICES, known_variables
 
@@ -194,3 +195,15 @@ def test_the_copies_are_made_by_the_script_of_compose() -> None:
     job = of("CronJob")["backup"]["spec"]
     assert job["concurrencyPolicy"] == "Forbid" and len(job["schedule"].split()) == 5
     assert {"name": "BACKUP_EVERY_S", "value": "0"} in PODS["backup"].container["env"]
+
+
+def test_nothing_more_is_taken_before_the_volume_is_full_and_proxies_are_believed() -> None:
+    (claim,) = of("StatefulSet")["postgres"]["spec"]["volumeClaimTemplates"]
+    volume = quantity(claim["spec"]["resources"]["requests"]["storage"])
+    given = {one["name"]: one.get("value") for one in PODS["api"].container["env"]}
+    assert 0.5 * volume < int(given["TAPESTRY_STORED_BYTES"]) <= 0.8 * volume
+    assert "10.0.0.0/8" in given["FORWARDED_ALLOW_IPS"]
+    sizes = {
+        volume["name"]: volume.get("emptyDir", {}).get("sizeLimit") for volume in PODS["api"].spec["volumes"]
+    }
+    assert quantity(sizes["tmp"]) >= 4 * Limits().upload_bytes
