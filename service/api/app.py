@@ -35,6 +35,7 @@ from tapestry.service.api.catalogs import new_router
 from tapestry.service.api.context import Context
 from tapestry.service.api.event_feed import EventFeed
 from tapestry.service.api.heads import HeadAsGet
+from tapestry.service.api.holders import HolderWatch
 from tapestry.service.api.instrumentation import Instrumentation
 from tapestry.service.api.kept_answers import KeptAnswers, Revisions, ServeKept
 from tapestry.service.api.keys import KeyRequired, Locks, WrongKeys
@@ -77,7 +78,8 @@ def create_app(settings: ServiceSettings) -> FastAPI:
     answers = KeptAnswers(Revisions(store.run_watch.revisions), store.changes.now)
     feed = EventFeed(store, settings.connections.streams_per_key)
     pool = TaskPool(pools=settings.processes)
-    context = Context(store, store, settings, pool, feed, answers, SpaceLeft(store, settings.limits))
+    space, holders = SpaceLeft(store, settings.limits), HolderWatch(store)
+    context = Context(store, store, settings, pool, feed, answers, space, holders)
     metrics = Metrics(context)
     context.pool.observe(
         metrics.waiting.observe, lambda task, seconds: metrics.tasks.labels(task).observe(seconds)

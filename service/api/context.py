@@ -1,4 +1,4 @@
-"""Objects shared by handlers: the store, settings, task pool, event feed, kept answers and space of one application."""
+"""Objects shared by handlers: the store, settings, task pool, event feed, kept answers and more of one application."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from tapestry.service.api.event_feed import EventFeed
+from tapestry.service.api.holders import HolderWatch
 from tapestry.service.api.kept_answers import KeptAnswers
 from tapestry.service.api.space import SpaceLeft
 from tapestry.service.api.task_pool import TaskPool
@@ -30,6 +31,7 @@ class Context:
     event_feed: EventFeed
     answers: KeptAnswers
     space: SpaceLeft
+    holders: HolderWatch
 
     @property
     def queue_limits(self) -> QueueLimits:

@@ -15,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from tapestry.service.api.context import Context, Parts
 from tapestry.service.api.event_feed import EncodedEvent, EventFeed, Viewer
+from tapestry.service.api.holders import HolderWatch, holder_of
 from tapestry.service.api.keys import caller_of
 from tapestry.service.api.openapi_parts import Answers, RunId, decimal_up_to, problems
 from tapestry.service.api.problems import Problem
@@ -78,7 +79,7 @@ async def get_events(
         after = int(last)
     if await run_in_threadpool(_is_complete, parts, run_id, after):
         return Response(status_code=204, headers=HEADERS)  # a browser that hears this does not come again
-    return EventStream(parts.event_feed, run_id, after)
+    return EventStream(parts.event_feed, parts.holders, run_id, after)
 
 
 def _is_complete(parts: Context, run_id: str, after: int) -> bool:
@@ -90,15 +91,16 @@ def _is_complete(parts: Context, run_id: str, after: int) -> bool:
 
 
 class EventStream(StreamingResponse):
-    """The events of a run for one viewer, who is let go when the connection is."""
+    """The events of a run for one viewer, who is let go when the connection is, or when the key or session ends."""
 
-    def __init__(self, feed: EventFeed, run_id: str, after: int) -> None:
-        self._feed, self._viewer = feed, Viewer()
+    def __init__(self, feed: EventFeed, holders: HolderWatch, run_id: str, after: int) -> None:
+        self._feed, self._holders, self._viewer = feed, holders, Viewer()
         portions = feed.follow(run_id, after, HEARTBEAT_S, self._viewer)
         super().__init__(_texts(portions), headers=HEADERS, media_type="text/event-stream")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with self._feed.place(caller_of(scope)):
+        watched = self._holders.watching(holder_of(scope), self._viewer)
+        with self._feed.place(caller_of(scope)), watched:
             watching = asyncio.create_task(self._watch(receive))
             try:
                 await self.stream_response(send)

@@ -29,6 +29,7 @@ from tapestry.service.api.users import (
     WrongIdentity,
     actor_of,
     is_operator,
+    note_session,
     note_user,
     noted_user,
     proxied,
@@ -193,6 +194,7 @@ class KeyRequired:
             key = self._locks.known(given) or await run_in_threadpool(self._locks.of_text, given)
         elif token is not None:
             key = await run_in_threadpool(self._locks.of_session, token)
+            note_session(scope, token)
         if key is not None:
             note_user(scope, key)
             if scope["path"] in OPERATION:

@@ -11,7 +11,7 @@ from starlette.types import Scope
 from tapestry.service.settings import ProxyIdentity
 from tapestry.service.store import DEFAULT_TENANT, SCOPES, ApiKey, StoreError, checked_tenant
 
-NOTED = "tapestry.user"
+NOTED, SESSION = "tapestry.user", "tapestry.session"
 SECRET = "X-Tapestry-Proxy-Secret"
 LONGEST_USER = 64
 EVER = datetime.fromtimestamp(0, UTC)
@@ -37,6 +37,18 @@ def noted_user(scope: Scope) -> ApiKey | None:
     key = scope.get(NOTED)
     assert key is None or isinstance(key, ApiKey)
     return key
+
+
+def note_session(scope: Scope, token: str) -> None:
+    """Note by which session, rather than by a key of its own, a request is let in."""
+    scope[SESSION] = token
+
+
+def noted_session(scope: Scope) -> str | None:
+    """Return the token of the session by which a request was let in; None if it was not by one."""
+    token = scope.get(SESSION)
+    assert token is None or isinstance(token, str)
+    return token
 
 
 def user_of(scope: Scope) -> ApiKey:

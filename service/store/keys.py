@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import re
 import secrets
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal, get_args
@@ -24,6 +25,7 @@ SCOPES: tuple[Scope, ...] = get_args(Scope)  # each allows what those before it 
 FORM = re.compile(r"tapestry_([0-9a-f]{8})_([A-Za-z0-9_-]{43})")  # a public prefix, and 256 random bits
 NOTHING = "0" * 64
 LONGEST_NAME = 64
+AT_ONCE = 1000  # values of one condition
 
 
 @dataclass(frozen=True)
@@ -176,6 +178,26 @@ class Keys:
         with self._database.reading() as connection:
             return connection.scalar(query)
 
+    def still_valid(
+        self, prefixes: Collection[str], tokens: Collection[str], now: datetime
+    ) -> tuple[set[str], set[str]]:
+        """Return which of these prefixes are of valid keys, and which of these tokens are of sessions."""
+        by_digest = {_digest(token): token for token in tokens}
+        keys = select(ApiKeyRow.prefix).where(_valid(now))
+        sessions = select(SessionRow.digest).where(SessionRow.ends_at > now)
+        with self._database.reading() as connection:
+            valid = {
+                prefix
+                for some in _portions(prefixes)
+                for prefix in connection.scalars(keys.where(ApiKeyRow.prefix.in_(some)))
+            }
+            open_ones = {
+                by_digest[digest]
+                for some in _portions(by_digest)
+                for digest in connection.scalars(sessions.where(SessionRow.digest.in_(some)))
+            }
+        return valid, open_ones
+
     def end_session(self, token: str) -> None:
         """End a session: its token is no longer one."""
         with self._database.writing() as connection:
@@ -186,6 +208,13 @@ class Keys:
         with self._database.reading() as connection:
             row = connection.execute(select(*_COLUMNS).where(ApiKeyRow.prefix == prefix, _valid(now))).first()
         return None if row is None else _key(row)
+
+
+def _portions(values: Collection[str]) -> Iterator[Sequence[str]]:
+    """Yield values in portions that a database takes in one condition."""
+    ordered = sorted(values)
+    for first in range(0, len(ordered), AT_ONCE):
+        yield ordered[first : first + AT_ONCE]
 
 
 def _digest(text: str) -> str:

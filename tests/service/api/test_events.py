@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator
-from datetime import UTC, datetime
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,9 @@ from sqlalchemy import delete
 
 from tapestry.service.api import event_feed as feed_module
 from tapestry.service.api import events as events_module
-from tapestry.service.store import Job
+from tapestry.service.api import holders as holders_module
+from tapestry.service.store import Job, StoreError
+from tapestry.service.store.keys import Keys
 from tapestry.service.store.run_watch import RunWatch
 from tapestry.service.store.tables import RunRow
 from tests.service.api.conftest import Service, complaint, serving
@@ -39,9 +41,11 @@ def reported(text: str) -> list[tuple[int, str, Any]]:
 class Watch:
     """A viewer on a thread of its own that keeps the events it receives."""
 
-    def __init__(self, service: Service, run_id: str, after: int = 0) -> None:
+    def __init__(
+        self, service: Service, run_id: str, after: int = 0, headers: Mapping[str, str] | None = None
+    ) -> None:
         self._path = f"{service.address}/v1/runs/{run_id}/events"
-        self._headers = {"Last-Event-ID": str(after)} if after else {}
+        self._headers = {**({"Last-Event-ID": str(after)} if after else {}), **(headers or {})}
         self.text, self.has_ended = "", False
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
@@ -228,3 +232,86 @@ def test_a_last_event_that_is_no_number_is_refused(shared: Service, waiting: str
 def test_events_of_no_run_are_not_found(shared: Service) -> None:
     complaint(shared.http.get("/v1/runs/0123456789ab/events"), 404, "unknown_id")
     complaint(shared.http.get("/v1/runs/%00/events"), 404, "unknown_id")
+
+
+OWN = "the key of the settings"
+
+
+@pytest.fixture
+def locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
+    """Start a service with a key that looks up the holders of its streams at short intervals."""
+    monkeypatch.setattr(holders_module, "CHECK_S", 0.05)
+    with serving(tmp_path, api_key=OWN) as service:
+        service.http.headers["Authorization"] = f"Bearer {OWN}"
+        yield service
+
+
+def bearer(text: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {text}"}
+
+
+def logged_in(service: Service, key: str) -> dict[str, str]:
+    """Log in with a key; return the cookie of the session."""
+    token = service.http.post("/login", data={"key": key}).cookies["tapestry_key"]
+    service.http.cookies.clear()
+    return {"Cookie": f"tapestry_key={token}"}
+
+
+def test_a_stream_ends_with_its_key_and_with_no_other(locked: Service) -> None:
+    job, keys = claimed(locked), locked.store.keys
+    gone, _ = keys.add("gone", "read", locked.now())
+    brief, _ = keys.add("brief", "read", locked.now(), locked.now() + timedelta(seconds=2))
+    stays, _ = keys.add("stays", "read", locked.now())
+    revoked, expiring, other, own = watches = [
+        Watch(locked, job.subject, headers=bearer(key)) for key in (gone, brief, stays, OWN)
+    ]
+    by_cookie = Watch(locked, job.subject, headers=logged_in(locked, gone))
+    for watch in (*watches, by_cookie):
+        eventually(lambda watch=watch: watch.numbers() == [1, 2], SOON_S, "the stream is open")
+    keys.revoke("gone", locked.now())
+    for watch in (revoked, by_cookie, expiring):
+        eventually(lambda watch=watch: watch.has_ended, SOON_S, "the stream of a key that has ended")
+    assert not other.has_ended and not own.has_ended
+    finish(locked, job)
+    for watch in (other, own):
+        eventually(lambda watch=watch: watch.has_ended, SOON_S, "the end of the run")
+        assert watch.numbers() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("key", [OWN, None])
+def test_a_stream_ends_with_the_logout(locked: Service, key: str | None) -> None:
+    job = claimed(locked)
+    given = key or locked.store.keys.add("anna", "read", locked.now())[0]
+    first, second = logged_in(locked, given), logged_in(locked, given)
+    leaves, stays = (Watch(locked, job.subject, headers=cookie) for cookie in (first, second))
+    eventually(lambda: leaves.numbers() == stays.numbers() == [1, 2], SOON_S, "both streams are open")
+    httpx.post(f"{locked.address}/logout", headers=first, trust_env=False)
+    eventually(lambda: leaves.has_ended, SOON_S, "the stream ends with its session")
+    assert not stays.has_ended
+    httpx.post(f"{locked.address}/logout", headers=second, trust_env=False)
+    eventually(lambda: stays.has_ended, SOON_S, "the other stream ends, too")
+
+
+def test_holders_are_looked_up_together_and_an_outage_ends_no_stream(
+    locked: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job, looked_up = claimed(locked), []
+    key, stored = locked.store.keys.add("anna", "read", locked.now())
+    watches = [Watch(locked, job.subject, headers=bearer(key)) for _ in range(5)]
+    cookie = logged_in(locked, key)
+    watches.append(Watch(locked, job.subject, headers=cookie))
+    for watch in watches:
+        eventually(lambda watch=watch: watch.numbers() == [1, 2], SOON_S, "the stream is open")
+
+    def away(self: Keys, prefixes: set[str], tokens: set[str], now: datetime) -> Any:
+        looked_up.append((prefixes, tokens))
+        raise StoreError("the database is away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Keys, "still_valid", away)
+        eventually(lambda: len(looked_up) >= 3, SOON_S, "holders were looked up")
+    assert looked_up[0] == ({stored.prefix}, {cookie["Cookie"].partition("=")[2]})
+    assert not any(watch.has_ended for watch in watches)
+    locked.store.keys.revoke("anna", locked.now())
+    for watch in watches:
+        eventually(lambda watch=watch: watch.has_ended, SOON_S, "the end")
