@@ -45,7 +45,7 @@ from tapestry.service.api.metrics import Metrics, metrics_router
 from tapestry.service.api.origins import LOOPBACK, SafeHeaders, SameOrigin
 from tapestry.service.api.parameters import check_parameters
 from tapestry.service.api.problems import add_handlers
-from tapestry.service.api.rates import RateLimit
+from tapestry.service.api.rates import RateBuckets, RateLimit
 from tapestry.service.api.space import SpaceLeft, SpaceRequired
 from tapestry.service.api.task_pool import TaskPool
 from tapestry.service.api.uploads import limit_forms
@@ -84,7 +84,7 @@ def create_app(settings: ServiceSettings) -> FastAPI:
     context.pool.observe(
         metrics.waiting.observe, lambda task, seconds: metrics.tasks.labels(task).observe(seconds)
     )
-    locks, wrong = Locks(store, settings), WrongKeys()
+    locks, wrong, buckets = Locks(store, settings), WrongKeys(), RateBuckets(settings.rates)
     app = FastAPI(
         title="Tapestry",
         version=version("tapestry"),
@@ -94,7 +94,7 @@ def create_app(settings: ServiceSettings) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
         dependencies=[Depends(check_parameters)],
-        middleware=_middleware(context, metrics, locks, wrong),
+        middleware=_middleware(context, metrics, locks, wrong, buckets),
     )
     app.state.context = context
     routers = (
@@ -112,7 +112,7 @@ def create_app(settings: ServiceSettings) -> FastAPI:
         ),
         *(executions.forms, executions.router, tensors.router),
         *(new_router(), learned.router, layouts.router, audit.router, quotas.router),
-        *(metrics_router(metrics), reference.router, login_router(locks, wrong), dashboard),
+        *(metrics_router(metrics), reference.router, login_router(locks, wrong, buckets), dashboard),
     )
     for router in routers:
         app.include_router(router, include_in_schema=router is not dashboard)
@@ -123,7 +123,9 @@ def create_app(settings: ServiceSettings) -> FastAPI:
     return app
 
 
-def _middleware(context: Context, metrics: Metrics, locks: Locks, wrong: WrongKeys) -> list[Middleware]:
+def _middleware(
+    context: Context, metrics: Metrics, locks: Locks, wrong: WrongKeys, buckets: RateBuckets
+) -> list[Middleware]:
     """List the middleware that every request passes, from the outside in."""
     return [
         Middleware(SafeHeaders),
@@ -131,7 +133,7 @@ def _middleware(context: Context, metrics: Metrics, locks: Locks, wrong: WrongKe
         Middleware(SameOrigin, hosts=_hosts(context.settings)),
         Middleware(AuditLog, store=context.all_tenants),
         Middleware(KeyRequired, locks=locks, wrong=wrong),
-        Middleware(RateLimit, rates=context.settings.rates),
+        Middleware(RateLimit, buckets=buckets),
         Middleware(SpaceRequired, space=context.space),
         Middleware(BodyLimit, limits=context.settings.limits),
         Middleware(HeadAsGet),

@@ -12,13 +12,14 @@ from starlette.concurrency import run_in_threadpool
 
 from tapestry.service.api.context import Parts
 from tapestry.service.api.keys import COOKIE, Locks, WrongKeys, address_of, token_of, too_many
+from tapestry.service.api.rates import RateBuckets
 from tapestry.service.api.users import note_user
 
 COOKIE_S = 30 * 24 * 3600
 
 
-def login_router(locks: Locks, wrong: WrongKeys) -> APIRouter:
-    """Build the router of logins with the keys of a service."""
+def login_router(locks: Locks, wrong: WrongKeys, buckets: RateBuckets) -> APIRouter:
+    """Build the router of logins with the keys of a service, each of which is one more of what a key writes."""
     router = APIRouter(include_in_schema=False)
 
     @router.post("/login")
@@ -37,9 +38,14 @@ def login_router(locks: Locks, wrong: WrongKeys) -> APIRouter:
                 return too_many()
             return RedirectResponse(f"/login?wrong=1&next={quote(target)}", 303)
         note_user(request.scope, known)
+        bucket = buckets.of(known, writes=True)
+        refusal = None if bucket is None else buckets.take(bucket)
+        if refusal is not None:
+            return refusal
         now = datetime.now(UTC)
-        ends_at = min(now + timedelta(seconds=COOKIE_S), known.expires_at or datetime.max.replace(tzinfo=UTC))
-        token = await run_in_threadpool(locks.begin_session, known, now, ends_at)
+        latest = now + timedelta(seconds=COOKIE_S)  # in the store, so that the oldest sessions end first
+        ends_at = min(latest, known.expires_at or latest)
+        token = await run_in_threadpool(locks.begin_session, known, now, latest)
         answer = RedirectResponse(target, 303)
         is_safe = request.url.scheme == "https"
         left_s = int((ends_at - now).total_seconds())

@@ -12,12 +12,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from starlette.datastructures import MutableHeaders
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tapestry.service.api.keys import READING
 from tapestry.service.api.problems import respond
-from tapestry.service.api.users import actor_of, noted_user, user_of
+from tapestry.service.api.users import actor_of, noted_user
 from tapestry.service.settings import Rates
+from tapestry.service.store import ApiKey
 
 BURST_S = 10.0
 MOST_BUCKETS = 10_000
@@ -55,43 +57,32 @@ class TokenBucket:
         }
 
 
-class RateLimit:
-    """Middleware that refuses the requests of a key beyond its rates with 429, and tells what is left in headers."""
+class RateBuckets:
+    """The buckets of all keys: of each one for what reads, and one for what writes."""
 
-    def __init__(self, app: ASGIApp, rates: Rates, clock: Callable[[], float] = time.monotonic) -> None:
-        self._app, self._clock = app, clock
+    def __init__(self, rates: Rates, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._rates = {"requests": rates.requests_per_s, "submissions": rates.submissions_per_s}
         self._buckets: dict[tuple[str, str, str], TokenBucket] = {}
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        bucket = self._bucket(scope) if scope["type"] == "http" and noted_user(scope) is not None else None
-        if bucket is None:
-            await self._app(scope, receive, send)
-            return
+    def take(self, bucket: TokenBucket) -> Response | None:
+        """Take a token; return the refusal where there is none."""
         wait_s = bucket.take(self._clock())
-        if wait_s > 0:
-            message = (
-                f"this key may send {bucket.rate:g} {bucket.name} per second, and {bucket.size:,} at once; send the "
-                f"next in {math.ceil(wait_s)} s"
-            )
-            headers = {"Retry-After": str(math.ceil(wait_s)), **bucket.headers()}
-            await respond(429, "rate_limited", message, headers=headers)(scope, receive, send)
-            return
+        if wait_s == 0:
+            return None
+        message = (
+            f"this key may send {bucket.rate:g} {bucket.name} per second, and {bucket.size:,} at once; send the "
+            f"next in {math.ceil(wait_s)} s"
+        )
+        headers = {"Retry-After": str(math.ceil(wait_s)), **bucket.headers()}
+        return respond(429, "rate_limited", message, headers=headers)
 
-        async def counted(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(bucket.headers())
-            await send(message)
-
-        await self._app(scope, receive, counted)
-
-    def _bucket(self, scope: Scope) -> TokenBucket | None:
-        """Return the bucket from which a request takes; None where its rate has no limit."""
-        name = "requests" if scope["method"] in READING else "submissions"
+    def of(self, user: ApiKey, *, writes: bool) -> TokenBucket | None:
+        """Return the bucket from which what a user sends takes; None where its rate has no limit."""
+        name = "submissions" if writes else "requests"
         rate = self._rates[name]
         if rate == 0:
             return None
-        user = user_of(scope)
         key = (user.tenant, actor_of(user), name)
         found = self._buckets.get(key)
         if found is None:
@@ -106,3 +97,28 @@ class RateLimit:
         full = [key for key, each in self._buckets.items() if now_s - each.at_s >= BURST_S]
         for key in full or list(self._buckets)[: MOST_BUCKETS // 2]:
             del self._buckets[key]
+
+
+class RateLimit:
+    """Middleware that refuses the requests of a key beyond its rates with 429, and tells what is left in headers."""
+
+    def __init__(self, app: ASGIApp, buckets: RateBuckets) -> None:
+        self._app, self._buckets = app, buckets
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        user = noted_user(scope) if scope["type"] == "http" else None
+        bucket = None if user is None else self._buckets.of(user, writes=scope["method"] not in READING)
+        if bucket is None:
+            await self._app(scope, receive, send)
+            return
+        refusal = self._buckets.take(bucket)
+        if refusal is not None:
+            await refusal(scope, receive, send)
+            return
+
+        async def counted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(bucket.headers())
+            await send(message)
+
+        await self._app(scope, receive, counted)

@@ -25,6 +25,7 @@ SCOPES: tuple[Scope, ...] = get_args(Scope)  # each allows what those before it 
 FORM = re.compile(r"tapestry_([0-9a-f]{8})_([A-Za-z0-9_-]{43})")  # a public prefix, and 256 random bits
 NOTHING = "0" * 64
 LONGEST_NAME = 64
+MOST_SESSIONS = 20  # of one key
 AT_ONCE = 1000  # values of one condition
 
 
@@ -164,10 +165,17 @@ class Keys:
         return key if key.is_valid(now) else None
 
     def begin_session(self, holder: str, now: datetime, ends_at: datetime) -> str:
-        """Begin a session of a holder (the prefix of a key, or what stands for another), and return its token."""
+        """Begin a session of a holder (the prefix of a key, or what stands for another), and return its token.
+
+        The holder has at most `MOST_SESSIONS`: those that would end first are ended for it.
+        """
+        others = select(SessionRow.digest).where(SessionRow.holder == holder)
+        kept = others.order_by(SessionRow.ends_at.desc()).limit(MOST_SESSIONS - 1)
         token = secrets.token_urlsafe(32)
         with self._database.writing() as connection:
             connection.execute(delete(SessionRow).where(SessionRow.ends_at <= now))
+            mine = SessionRow.holder == holder
+            connection.execute(delete(SessionRow).where(mine, SessionRow.digest.not_in(kept)))
             values = {"digest": _digest(token), "holder": holder, "ends_at": ends_at}
             connection.execute(insert(SessionRow).values(values))
         return token

@@ -105,6 +105,17 @@ def test_a_session_ends_with_the_logout_and_cannot_be_replayed(service: Service)
     complaint(service.http.get("/v1/runs", headers={"Cookie": f"tapestry_key={token}"}), 401, "unauthorized")
 
 
+def test_a_session_ends_when_its_key_expires(service: Service) -> None:
+    key_of(service, "read", "other")
+    ends_at = datetime.now(UTC) + timedelta(seconds=2)
+    text, _ = service.store.keys.add("brief", "read", datetime.now(UTC), ends_at)
+    token = service.http.post("/login", data={"key": text}).cookies["tapestry_key"]
+    cookie = {"Cookie": f"tapestry_key={token}"}
+    service.http.cookies.clear()
+    eventually(partial(is_refused, service, cookie), 10, "the session has ended")
+    assert datetime.now(UTC) >= ends_at
+
+
 def test_a_session_of_the_settings_key_ends_when_that_changes(tmp_path: Path) -> None:
     with serving(tmp_path, api_key="the first of two keys") as first:
         first.http.post("/login", data={"key": "the first of two keys"})

@@ -164,6 +164,20 @@ def test_what_a_key_sends_beyond_its_rate_is_refused_and_other_keys_are_not(tmp_
         ]
 
 
+def test_logins_beyond_the_rate_of_their_key_are_refused_and_begin_no_session(tmp_path: Path) -> None:
+    with serving(tmp_path, api_key="the key of the operator", rates=Rates(0.2, 0.1)) as service:
+        first, second = (key_of(service, name)["Authorization"].split()[1] for name in ("ada", "bob"))
+        assert service.http.post("/login", data={"key": first}).status_code == 303
+        service.http.cookies.clear()
+        refused = service.http.post("/login", data={"key": first})
+        complaint(refused, 429, "rate_limited")
+        assert 1 <= int(refused.headers["retry-after"]) <= 10
+        assert "set-cookie" not in refused.headers
+        assert service.http.post("/login", data={"key": second}).status_code == 303
+        (line,) = [line for line in service.store.audit.page() if line.status == 429]
+        assert (line.action, line.outcome, line.tenant) == ("POST /login", "refused", "ada")
+
+
 def test_the_audit_log_names_who_did_what(anywhere: Service) -> None:
     ada, reader = key_of(anywhere, "ada"), key_of(anywhere, "ada", "read")
     prefix = ada["Authorization"].split("_")[1]

@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import select
 
 from tapestry.service.store import SCOPES, KeyScope, Store, StoreError, UnknownId
+from tapestry.service.store.keys import MOST_SESSIONS
 from tapestry.service.store.tables import ApiKeyRow, SessionRow
 from tests.service.programs import NOON
 from tests.service.store.submissions import later
@@ -80,3 +81,11 @@ def test_sessions_end_by_themselves_by_logout_and_with_their_key(store: Store) -
     with store._database.reading() as connection:
         digests = connection.scalars(select(SessionRow.digest)).all()
     assert len(digests) == 1 and not set(digests) & set(tokens)
+
+
+def test_a_key_has_so_many_sessions_and_the_oldest_end_first(store: Store) -> None:
+    other = store.keys.begin_session("another", NOON, later(3600))
+    tokens = [store.keys.begin_session("mine", later(k), later(3600 + k)) for k in range(MOST_SESSIONS + 3)]
+    found = [store.keys.holder(token, later(60)) for token in tokens]
+    assert found == [None] * 3 + ["mine"] * MOST_SESSIONS
+    assert store.keys.holder(other, later(60)) == "another"
