@@ -27,10 +27,11 @@ def divided(folder: Path, location: str = "weights.bin") -> dict[str, bytes]:
 
 
 def archive(files: dict[str, bytes], folder: str = "") -> bytes:
+    """Pack files into an archive, of the same bytes at any time."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as made:
         for name, content in files.items():
-            made.writestr(folder + name, content)
+            made.writestr(zipfile.ZipInfo(folder + name), content, zipfile.ZIP_DEFLATED)
     return packed.getvalue()
 
 
