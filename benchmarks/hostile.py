@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -87,11 +87,20 @@ def answered(case: Hostile, http: httpx.Client, innocent: Innocent) -> Answered:
     return Answered(case, found[0] if found else 0, time.perf_counter() - began_s, median(beside))
 
 
-def measured(cases: Iterable[Hostile], http: httpx.Client, innocent: Innocent) -> list[Answered]:
-    """Send all cases, one after the other, and print those that are wrong or slow."""
+def measured(
+    cases: Iterable[Hostile], http: httpx.Client, innocent: Innocent, usual_s: float
+) -> list[Answered]:
+    """Send all cases, one after the other, and print what each took.
+
+    One beside which an import takes long is sent twice more, and the middle of the three figures counts: most cases
+    are answered within a single import, which anything else on the machine delays as much.
+    """
     results = []
     for case in cases:
         result = answered(case, http, innocent)
+        if result.beside_s > MOST_RATIO * usual_s:
+            again = [answered(case, http, innocent).beside_s for _ in range(2)]
+            result = replace(result, beside_s=median([result.beside_s, *again]))
         mark = "  " if result.is_right else "! "
         print(
             f"{mark}{result.status} {result.seconds:6.2f} s, beside it {result.beside_s:5.2f} s: {case.name}"
@@ -138,7 +147,8 @@ def main() -> int:
                 time.sleep(0.2)
             plan_id = http.get(f"/v1/runs/{run_id}/frontier").json()["plans"][0]["id"]
             usual_s = median(innocent.seconds() for _ in range(USUAL))
-            results = measured([*programs(), *requests(graph_id, run_id, plan_id)], http, innocent)
+            cases = [*programs(), *requests(graph_id, run_id, plan_id)]
+            results = measured(cases, http, innocent, usual_s)
             found = report(results, usual_s)
     RESULTS.write_text(json.dumps(found, indent=1) + "\n")
     print(json.dumps(found, indent=1))
