@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -22,10 +23,13 @@ UNSENT_BYTES = 2**15  # of an answer, after which its writer waits until the cli
 
 
 class Connections:
-    """The open connections of a server, by the addresses that they come from."""
+    """The open connections of a server, by the addresses that they come from.
 
-    def __init__(self, limits: ConnectionLimits) -> None:
-        self.limits = limits
+    Those of a proxy are of many clients, so they have no limit per address: `is_proxy` knows its address.
+    """
+
+    def __init__(self, limits: ConnectionLimits, is_proxy: Callable[[str], bool] = lambda _: False) -> None:
+        self.limits, self._is_proxy = limits, is_proxy
         self._open: set[LimitedProtocol] = set()
         self._of_address: Counter[str] = Counter()
 
@@ -37,7 +41,7 @@ class Connections:
             return Refusal(
                 503, "too_many_connections", "this server has too many connections; try again soon"
             )
-        if self._of_address[address] > self.limits.per_address:
+        if self._of_address[address] > self.limits.per_address and not self._is_proxy(address):
             return Refusal(429, "too_many_connections", "too many connections come from this address")
         return None
 

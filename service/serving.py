@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Any, cast
 
 import uvicorn
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from tapestry.service.api.app import create_app
 from tapestry.service.api.context import Context
@@ -164,7 +165,11 @@ def _server_of(settings: ServiceSettings, backlog: int = BACKLOG) -> _Server:
     """Create the server of an application; it accepts as many connections at a time as its `backlog` says."""
     _allow_files(settings.connections.total + OTHER_FILES)
     app = create_app(settings)
-    connections = Connections(settings.connections)
+    proxies = os.environ.get(TRUSTED_PROXIES)
+    trusted = None if proxies is None else ProxyHeadersMiddleware(cast(Any, app), proxies).trusted_hosts
+    connections = Connections(
+        settings.connections, lambda address: trusted is not None and address in trusted
+    )
     config = uvicorn.Config(
         app,
         http=cast(Any, partial(LimitedProtocol, connections)),
@@ -173,8 +178,7 @@ def _server_of(settings: ServiceSettings, backlog: int = BACKLOG) -> _Server:
         access_log=False,
         timeout_graceful_shutdown=int(GRACE_S),
         server_header=False,
-        proxy_headers=TRUSTED_PROXIES
-        in os.environ,  # else whoever runs here could name another address as its own
+        proxy_headers=proxies is not None,  # else whoever runs here could name another address as its own
     )
     return _Server(config, app.state.context, connections)
 

@@ -77,7 +77,8 @@ class ConnectionLimits:
     """The limits on connections to one process of a server, and on the speed of clients. Times in seconds.
 
     A request's header must arrive within `header_s`, and its body by `body_bytes_per_s` on average, after `body_s`. A
-    client that takes nothing of an answer for `answer_s` is cut off. `streams_per_key` are open streams of events.
+    client that takes nothing of an answer for `answer_s` is cut off. `streams` are open streams of events: fewer than
+    the connections of one address, so that others behind the same one are answered, too.
     """
 
     total: int = 4096
@@ -86,7 +87,8 @@ class ConnectionLimits:
     body_s: float = 10.0
     body_bytes_per_s: float = 1024.0
     answer_s: float = 60.0
-    streams_per_key: int = 1200
+    streams_per_tenant: int = 1200
+    streams: int = 1600
 
 
 @dataclass(frozen=True)

@@ -76,12 +76,12 @@ def create_app(settings: ServiceSettings) -> FastAPI:
         store.close()
         raise
     answers = KeptAnswers(Revisions(store.run_watch.revisions), store.changes.now)
-    feed = EventFeed(store, settings.connections.streams_per_key)
+    feed = EventFeed(store, settings.connections)
     pool = TaskPool(pools=settings.processes)
     space, holders = SpaceLeft(store, settings.limits), HolderWatch(store)
     context = Context(store, store, settings, pool, feed, answers, space, holders)
     metrics = Metrics(context)
-    context.pool.observe(
+    context.task_pool.observe(
         metrics.waiting.observe, lambda task, seconds: metrics.tasks.labels(task).observe(seconds)
     )
     locks, wrong, buckets = Locks(store, settings), WrongKeys(), RateBuckets(settings.rates)

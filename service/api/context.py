@@ -11,7 +11,7 @@ from tapestry.service.api.event_feed import EventFeed
 from tapestry.service.api.holders import HolderWatch
 from tapestry.service.api.kept_answers import KeptAnswers
 from tapestry.service.api.space import SpaceLeft
-from tapestry.service.api.task_pool import TaskPool
+from tapestry.service.api.task_pool import TaskPool, TenantPool
 from tapestry.service.api.users import user_of
 from tapestry.service.settings import ServiceSettings
 from tapestry.service.store import QueueLimits, Store, TenantStore
@@ -21,17 +21,22 @@ from tapestry.service.store import QueueLimits, Store, TenantStore
 class Context:
     """The store, settings, task pool, event feed and kept answers of one application.
 
-    `store` is what the tenant of a request sees; `all_tenants` is for the operator.
+    `store` is what the tenant of a request sees, and `pool` runs its tasks; `all_tenants` is for the operator.
     """
 
     all_tenants: Store
     store: TenantStore
     settings: ServiceSettings
-    pool: TaskPool
+    task_pool: TaskPool
     event_feed: EventFeed
     answers: KeptAnswers
     space: SpaceLeft
     holders: HolderWatch
+
+    @property
+    def pool(self) -> TenantPool:
+        """The task pool for the tasks of the request's tenant."""
+        return self.task_pool.of(self.store.tenant)
 
     @property
     def queue_limits(self) -> QueueLimits:
@@ -42,7 +47,7 @@ class Context:
     def close(self) -> None:
         """Release all resources: end the event streams and the pool's processes, close the connections."""
         self.event_feed.close()
-        self.pool.close()
+        self.task_pool.close()
         self.answers.close()
         self.all_tenants.close()
 

@@ -18,6 +18,7 @@ from starlette.concurrency import run_in_threadpool
 from tapestry.service.api.answers import encoded
 from tapestry.service.api.problems import RETRY_AFTER_S, Problem
 from tapestry.service.lifecycle import is_ended
+from tapestry.service.settings import ConnectionLimits
 from tapestry.service.store import RunEvent, Store, StoreError
 
 COUNTER_S = 0.1  # between two looks at the counter of changes
@@ -111,9 +112,9 @@ class _Channel:
 class EventFeed:
     """The events of runs as they are recorded, encoded, for any number of viewers."""
 
-    def __init__(self, store: Store, most_per_caller: int) -> None:
-        self._store, self._most = store, most_per_caller
-        self._callers: Counter[str] = Counter()
+    def __init__(self, store: Store, limits: ConnectionLimits) -> None:
+        self._store, self._limits = store, limits
+        self._places: Counter[str] = Counter()
         self._count: Callable[[int], object] = int
         self._channels: dict[str, _Channel] = {}
         self._is_closed = False
@@ -124,24 +125,26 @@ class EventFeed:
         self._count = count
 
     @contextmanager
-    def place(self, caller: str) -> Iterator[None]:
-        """Take a place for a stream of a caller for as long as the block runs.
+    def place(self, owner: str) -> Iterator[None]:
+        """Take a place for a stream of a tenant, or of an address, for as long as the block runs.
 
         Raises:
-            Problem: 429, the caller has as many streams as one may have.
+            Problem: 429, the owner has as many streams as one may have, or all together have.
         """
-        if self._callers[caller] >= self._most:
-            message = f"{self._most} event streams are open for you already; close one first"
-            raise Problem(429, "too_many_streams", message, headers={"Retry-After": str(RETRY_AFTER_S)})
-        self._callers[caller] += 1
-        self._count(self._callers.total())
+        most = self._limits.streams_per_tenant
+        if self._places[owner] >= most:
+            raise _too_many(f"{most} event streams are open for you already; close one first")
+        if self._places.total() >= self._limits.streams:
+            raise _too_many(f"{self._limits.streams} event streams are open already; try again soon")
+        self._places[owner] += 1
+        self._count(self._places.total())
         try:
             yield
         finally:
-            self._callers[caller] -= 1
-            self._count(self._callers.total())
-            if not self._callers[caller]:
-                del self._callers[caller]
+            self._places[owner] -= 1
+            self._count(self._places.total())
+            if not self._places[owner]:
+                del self._places[owner]
 
     def close(self) -> None:
         """End all event streams: the server shuts down, and viewers will reconnect elsewhere or later."""
@@ -259,6 +262,10 @@ class EventFeed:
             if events:
                 found[run_id] = events
         return found
+
+
+def _too_many(message: str) -> Problem:
+    return Problem(429, "too_many_streams", message, headers={"Retry-After": str(RETRY_AFTER_S)})
 
 
 def _encoded(event: RunEvent) -> EncodedEvent:

@@ -16,9 +16,10 @@ from starlette.types import Receive, Scope, Send
 from tapestry.service.api.context import Context, Parts
 from tapestry.service.api.event_feed import EncodedEvent, EventFeed, Viewer
 from tapestry.service.api.holders import HolderWatch, holder_of
-from tapestry.service.api.keys import caller_of
+from tapestry.service.api.keys import address_of
 from tapestry.service.api.openapi_parts import Answers, RunId, decimal_up_to, problems
 from tapestry.service.api.problems import Problem
+from tapestry.service.api.users import noted_user
 from tapestry.service.lifecycle import is_ended
 from tapestry.teg.faults import Fault
 
@@ -100,7 +101,7 @@ class EventStream(StreamingResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         watched = self._holders.watching(holder_of(scope), self._viewer)
-        with self._feed.place(caller_of(scope)), watched:
+        with self._feed.place(_owner(scope)), watched:
             watching = asyncio.create_task(self._watch(receive))
             try:
                 await self.stream_response(send)
@@ -111,6 +112,12 @@ class EventStream(StreamingResponse):
         while (await receive())["type"] != "http.disconnect":
             pass
         self._viewer.leave()
+
+
+def _owner(scope: Scope) -> str:
+    """Return for whom a stream is counted: the tenant of its key, or an address where none is needed."""
+    key = noted_user(scope)
+    return f"address {address_of(scope)}" if key is None else f"tenant {key.tenant}"
 
 
 async def _texts(portions: AsyncGenerator[Sequence[EncodedEvent]]) -> AsyncIterator[bytes]:

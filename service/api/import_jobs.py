@@ -10,7 +10,7 @@ from typing import NamedTuple
 from tapestry.service.api import tasks
 from tapestry.service.api.context import Context
 from tapestry.service.api.preferences import Preferences
-from tapestry.service.api.task_pool import LIMIT_S, TooSlow
+from tapestry.service.api.task_pool import TooSlow
 from tapestry.service.importing import SaveResult
 from tapestry.service.store import ImportRequest
 
@@ -44,14 +44,14 @@ def read_upload(parts: Context, upload: ProgramUpload, preferences: Preferences)
     """Read a program, and note under which key it was uploaded; or queue that and return the id of the import.
 
     Raises:
-        Problem, StoreError: as `TaskPool.do`, and as `Imports.submit`.
+        Problem, StoreError: as `TenantPool.do`, and as `Imports.submit`.
     """
     waiting = parts.store.imports.unfinished(upload.key)
     if waiting is not None:
         return waiting
     limits = parts.settings.limits
     usual_s = 0.0 if preferences.responds_async else limits.import_seconds
-    limit_s = min(usual_s if preferences.wait_s is None else preferences.wait_s, LIMIT_S)
+    limit_s = usual_s if preferences.wait_s is None else min(preferences.wait_s, limits.import_seconds)
     if limit_s == 0.0 or upload.size_bytes > limits.import_bytes:
         return _queued(parts, upload)
     arguments = (str(upload.program), str(upload.folder), upload.request, parts.store.address)

@@ -25,7 +25,7 @@ def accepted(parts: Context, import_id: str, preferences: Preferences) -> Respon
     """Build the response for an upload that waits for a worker."""
     document = import_document(parts, parts.store.imports.get(import_id))
     headers = {"Location": document["links"]["self"], "Retry-After": str(RETRY_AFTER_S)}
-    return answer(document, 202, headers | preferences.applied)
+    return answer(document, 202, headers | preferences.applied(parts.settings.limits.import_seconds))
 
 
 @router.get("", response_model=ImportsAnswer, responses=KEPT | problems(422))

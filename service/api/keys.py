@@ -27,11 +27,9 @@ from tapestry.service.api.users import (
     OPERATOR,
     SECRET,
     WrongIdentity,
-    actor_of,
     is_operator,
     note_session,
     note_user,
-    noted_user,
     proxied,
 )
 from tapestry.service.settings import ServiceSettings
@@ -217,12 +215,6 @@ def address_of(scope: Scope) -> str:
     """Return the address that a request came from."""
     client = scope.get("client")
     return str(client[0]) if client else ""
-
-
-def caller_of(scope: Scope) -> str:
-    """Return whose request it is: a key, or an address where none is needed."""
-    key = noted_user(scope)
-    return f"address {address_of(scope)}" if key is None else f"key {key.tenant} {actor_of(key)}"
 
 
 def too_many() -> Response:

@@ -14,8 +14,8 @@ Prefer = Annotated[
     list[str] | None,
     Header(
         alias="Prefer",
-        description="`respond-async`: answer at once and do it as a job; `wait=SECONDS`: do it as a job only where it "
-        "takes longer (RFC 7240)",
+        description="`respond-async`: answer at once and do it as a job; `wait=SECONDS`: do it as a job where it "
+        "takes longer, or longer than is ever waited for: the usual 5 s (RFC 7240)",
     ),
 ]
 
@@ -27,11 +27,11 @@ class Preferences:
     responds_async: bool = False
     wait_s: float | None = None
 
-    @property
-    def applied(self) -> dict[str, str]:
-        """The header that names the preferences which an answer follows."""
+    def applied(self, longest_wait_s: float) -> dict[str, str]:
+        """Return the header that names the preferences which an answer follows: not a wait that is longer."""
         names = [RESPOND_ASYNC] if self.responds_async else []
-        names += [] if self.wait_s is None else [f"{WAIT}={self.wait_s:.0f}"]
+        if self.wait_s is not None and self.wait_s <= longest_wait_s:
+            names.append(f"{WAIT}={self.wait_s:.0f}")
         return {"Preference-Applied": ", ".join(names)} if names else {}
 
 

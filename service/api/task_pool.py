@@ -5,27 +5,28 @@ process of its own, which gives way to the API, has limits of memory and time, a
 it dies or when a task takes too long; a task whose process was killed is done once more, one that exceeds a limit
 is not. A task may also be a generator: it waits while its results are not taken, and ends with its process when
 they are not wanted any more.
+
+Each task is of a tenant: the processes go to those who wait in turn, and one tenant has at most half of the places.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
-import os
-import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
 from tapestry.service.api.problems import Problem
+from tapestry.service.api.turns import NoPlace, Turns
 from tapestry.service.children import Cause, ChildDied, ChildLimits, ChildProcess, share_of_memory
 from tapestry.service.telemetry.correlation_fields import current_span
 from tapestry.service.telemetry.tracing import tracing
 
 PROCESSES = 3
 STREAMS = 2  # generators at a time, so that a process is left for the other tasks
-LONGEST_QUEUE = 16  # of the 40 threads that answer requests, those that may wait for the task pool
+PLACES = 16  # of the 40 threads that answer requests, those that may wait for a process; and for a stream
 LIMIT_S = 120.0
 PROCESSOR_S = 60.0
 MEMORY_SHARE = 0.15  # of the machine's, for all processes together
@@ -35,7 +36,6 @@ NICENESS = 10
 RETRY_AFTER_S = 5
 PRELOAD = ("tapestry.service.api.preload",)
 ENDING = "the service is ending; try again soon"
-BUSY = "many programs are being read and unfolded; try again soon"
 SMALLER = "submit something smaller"
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ log = logging.getLogger("tapestry.pool")
 
 
 class TaskPool:
-    """A pool of worker processes that run tasks; `do` may be called from any thread, and waits.
+    """A pool of worker processes that run the tasks of tenants, as `of` each tenant.
 
     By default a task has its share of 15 % of this machine's memory, which it shares with other `pools` of the service.
     """
@@ -53,7 +53,7 @@ class TaskPool:
         self,
         workers: int = PROCESSES,
         limit_s: float = LIMIT_S,
-        places: int = LONGEST_QUEUE,
+        places: int = PLACES,
         limits: ChildLimits | None = None,
         pools: int = 1,
     ) -> None:
@@ -62,54 +62,48 @@ class TaskPool:
         self._is_closed = False
         self._waited: Callable[[float], None] = lambda _: None
         self._took: Callable[[str, float], None] = lambda _, __: None
-        self._places = threading.BoundedSemaphore(places)
-        self._streams = threading.BoundedSemaphore(max(1, min(STREAMS, workers - 1)))
         self._workers = [ChildProcess("task pool", PRELOAD, self._limits, NICENESS) for _ in range(workers)]
-        self._free: queue.LifoQueue[ChildProcess] = (
-            queue.LifoQueue()
-        )  # the one that is warm already comes first
-        for worker in self._workers:
-            self._free.put(worker)
+        self._turns = Turns(self._workers, places)
+        self._stream_turns = Turns(range(max(1, min(STREAMS, workers - 1))), places)
 
     def observe(self, waited: Callable[[float], None], took: Callable[[str, float], None]) -> None:
         """Report the seconds that each task waits for a process, and its name with those that it then takes."""
         self._waited, self._took = waited, took
 
-    def do(self, task: Callable[..., T], *arguments: Any) -> T:
-        """Run a task in a worker process and return its result.
+    @property
+    def waiting(self) -> int:
+        """The number of tasks that wait for a process."""
+        return self._turns.waiting
 
-        Raises:
-            Problem: 503, too many wait, it took too long, or it brought its process down; 422, it exceeds a limit.
-            StoreError: as the task raised it.
-        """
-        return self.do_within(self._limit_s, task, *arguments)
+    def of(self, tenant: str) -> TenantPool:
+        """Return the pool as it is for the tasks of a tenant."""
+        return TenantPool(self, tenant)
 
-    def do_within(self, limit_s: float, task: Callable[..., T], *arguments: Any) -> T:
-        """Run a task that may take so many seconds, as `do` does."""
-        worker = self._acquire()
+    def run(
+        self, tenant: str, task: Callable[..., T], arguments: tuple[Any, ...], limit_s: float | None = None
+    ) -> T:
+        """Run a task of a tenant; see `TenantPool.do`."""
+        worker = self._acquire(tenant)
         try:
             with self._measured(task.__name__):
-                return self._attempt(worker, task, arguments, limit_s)
+                return self._attempt(worker, task, arguments, self._limit_s if limit_s is None else limit_s)
         finally:
-            self._release(worker)
+            self._turns.give_back(tenant, worker)
 
-    def stream(self, task: Callable[..., Iterable[T]], *arguments: Any) -> TaskStream[T]:
-        """Begin a generator in a worker process and return its results; the caller takes all, or ends it.
-
-        Raises:
-            Problem: 503, too many wait, or the service is ending.
-        """
-        if not self._streams.acquire(timeout=self._limit_s):
-            raise _later("busy", BUSY)
+    def begin(
+        self, tenant: str, task: Callable[..., Iterable[T]], arguments: tuple[Any, ...]
+    ) -> TaskStream[T]:
+        """Begin a generator of a tenant; see `TenantPool.stream`."""
+        permit = self._in_turn(self._stream_turns, tenant)
         try:
-            worker = self._acquire()
+            worker = self._acquire(tenant)
         except BaseException:
-            self._streams.release()
+            self._stream_turns.give_back(tenant, permit)
             raise
 
         def release() -> None:
-            self._release(worker)
-            self._streams.release()
+            self._turns.give_back(tenant, worker)
+            self._stream_turns.give_back(tenant, permit)
 
         stream: TaskStream[T] = TaskStream(worker, task.__name__, self._limit_s, release)
         try:
@@ -138,35 +132,26 @@ class TaskPool:
             span.end(fault)
             self._took(name, time.perf_counter() - began_s)
 
-    def warm_up(self) -> None:
-        """Begin a process, so that the first task need not wait for it; any error is left to that task."""
-        with contextlib.suppress(Problem):
-            self.do(os.getpid)
-
     def close(self) -> None:
         """End the processes, even in the middle of a task; callers that wait get an error that the service ends."""
         self._is_closed = True
         for worker in self._workers:
             worker.kill()
 
-    def _acquire(self) -> ChildProcess:
-        """Reserve a worker, for which only so many may wait."""
-        if not self._places.acquire(blocking=False):
-            raise _later("busy", BUSY)
+    def _acquire(self, tenant: str) -> ChildProcess:
+        """Reserve a worker when it is the tenant's turn."""
         began_s = time.perf_counter()
-        try:
-            worker = self._free.get(timeout=self._limit_s)
-        except queue.Empty:
-            self._places.release()
-            raise _later("busy", BUSY) from None
+        worker = self._in_turn(self._turns, tenant)
         self._waited(time.perf_counter() - began_s)
         if worker.tasks_begun >= TASKS_PER_PROCESS:
             worker.dismiss()
         return worker
 
-    def _release(self, worker: ChildProcess) -> None:
-        self._free.put(worker)
-        self._places.release()
+    def _in_turn(self, turns: Turns[T], tenant: str) -> T:
+        try:
+            return turns.take(tenant, self._limit_s)
+        except NoPlace as reason:
+            raise _later("busy", f"{reason}; try again soon") from None
 
     def _attempt(
         self, worker: ChildProcess, task: Callable[..., T], arguments: tuple[Any, ...], limit_s: float
@@ -193,6 +178,34 @@ class TaskPool:
             raise _later("unavailable", ENDING)
         message = "this brought its process down, twice; perhaps it needs more memory than there is"
         raise _later("unavailable", message)
+
+
+class TenantPool:
+    """The task pool for the tasks of one tenant; all may be called from any thread, and wait for the tenant's turn."""
+
+    def __init__(self, pool: TaskPool, tenant: str) -> None:
+        self._pool, self._tenant = pool, tenant
+
+    def do(self, task: Callable[..., T], *arguments: Any) -> T:
+        """Run a task in a worker process and return its result.
+
+        Raises:
+            Problem: 503, too many wait, it took too long, or it brought its process down; 422, it exceeds a limit.
+            StoreError: as the task raised it.
+        """
+        return self._pool.run(self._tenant, task, arguments)
+
+    def do_within(self, limit_s: float, task: Callable[..., T], *arguments: Any) -> T:
+        """Run a task that may take so many seconds, as `do` does."""
+        return self._pool.run(self._tenant, task, arguments, limit_s)
+
+    def stream(self, task: Callable[..., Iterable[T]], *arguments: Any) -> TaskStream[T]:
+        """Begin a generator in a worker process and return its results; the caller takes all, or ends it.
+
+        Raises:
+            Problem: 503, too many wait, or the service is ending.
+        """
+        return self._pool.begin(self._tenant, task, arguments)
 
 
 class TooSlow(Problem):

@@ -12,8 +12,10 @@ from urllib.parse import urlsplit
 import pytest
 
 from tapestry.service.connections import Connections, LimitedProtocol
-from tapestry.service.settings import ConnectionLimits
+from tapestry.service.settings import TRUSTED_PROXIES, ConnectionLimits
 from tests.service.api.conftest import Serve, Service, complaint
+from tests.service.programs import NOON, two_layers
+from tests.service.store.submissions import request_for
 
 SOON_S = 10.0
 LIMITS = ConnectionLimits(header_s=0.3, body_s=0.3, body_bytes_per_s=1000.0, answer_s=0.3)
@@ -106,8 +108,22 @@ def test_too_many_connections_in_all_are_refused(serve: Serve, opened: ExitStack
     assert rest(connected(service, opened)).startswith(b"HTTP/1.1 503 ")
 
 
+def test_connections_of_a_proxy_count_only_among_all(
+    serve: Serve, opened: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = ConnectionLimits(per_address=1, total=4)
+    for trusted, status in (("10.0.0.0/8", 429), ("10.0.0.0/8, 127.0.0.0/8", 503)):
+        monkeypatch.setenv(TRUSTED_PROXIES, trusted)
+        service = serve(connections=limits)
+        held = [connected(service, opened) for _ in range(1 if status == 429 else 4)]
+        assert rest(connected(service, opened)).startswith(b"HTTP/1.1 %d " % status)
+        for connection in held:
+            connection.close()
+        assert service.http.get("/healthz").status_code == 200
+
+
 def test_too_many_streams_of_a_caller_are_refused(serve: Serve) -> None:
-    service = serve(connections=ConnectionLimits(streams_per_key=2))
+    service = serve(connections=ConnectionLimits(streams_per_tenant=2))
     path = f"/v1/runs/{service.submit().json()['id']}/events"
     with ExitStack() as stack:
         for _ in range(2):
@@ -122,6 +138,35 @@ def test_too_many_streams_of_a_caller_are_refused(serve: Serve) -> None:
                 return
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+def test_streams_are_limited_for_a_tenant_with_all_its_keys_and_for_all_together(serve: Serve) -> None:
+    limits = ConnectionLimits(streams_per_tenant=2, streams=3)
+    service = serve(api_key="the key of the operator", connections=limits)
+    paths, keys = dict[str, str](), dict[str, dict[str, str]]()
+    for tenant in ("ada", "bob"):
+        store = service.store.of(tenant)
+        graph_id = store.graphs.save(two_layers(), NOON).id
+        paths[tenant] = f"/v1/runs/{store.runs.submit(request_for(graph_id), NOON).id}/events"
+        for name in (tenant, f"{tenant} 2"):
+            key, _ = service.store.keys.add(name, "read", service.now(), tenant=tenant)
+            keys[name] = {"Authorization": f"Bearer {key}"}
+    with ExitStack() as stack:
+        for name, tenant in (("ada", "ada"), ("ada 2", "ada"), ("bob", "bob")):
+            answer = stack.enter_context(service.http.stream("GET", paths[tenant], headers=keys[name]))
+            assert answer.status_code == 200
+        refused = [
+            complaint(service.http.get(paths[tenant], headers=keys[f"{tenant} 2"]), 429, "too_many_streams")
+            for tenant in ("ada", "bob")
+        ]
+        assert "2 event streams are open for you" in refused[0]["detail"]
+        assert "3 event streams are open already" in refused[1]["detail"]
+        assert service.http.get("/healthz").status_code == 200
+
+
+def test_streams_leave_connections_to_other_requests() -> None:
+    usual = ConnectionLimits()
+    assert usual.streams_per_tenant < usual.streams < usual.per_address <= usual.total
 
 
 class Transport:

@@ -11,7 +11,7 @@ import pytest
 from starlette.datastructures import UploadFile
 
 from tapestry.service.api import graphs, tasks
-from tapestry.service.api.task_pool import TaskPool
+from tapestry.service.api.task_pool import TenantPool
 from tapestry.service.provenance import versions
 from tapestry.service.settings import Limits
 from tests.service.api.conftest import Serve, Service, complaint
@@ -95,13 +95,13 @@ def upload(service: Service, **form: str) -> Any:
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the names of the tasks that are done, in order."""
     names = list[str]()
-    do_within = TaskPool.do_within
+    do_within = TenantPool.do_within
 
-    def counted(self: TaskPool, limit_s: float, task: Any, *arguments: Any) -> Any:
+    def counted(self: TenantPool, limit_s: float, task: Any, *arguments: Any) -> Any:
         names.append(task.__name__)
         return do_within(self, limit_s, task, *arguments)
 
-    monkeypatch.setattr(TaskPool, "do_within", counted)
+    monkeypatch.setattr(TenantPool, "do_within", counted)
     return names
 
 

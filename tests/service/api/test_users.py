@@ -15,6 +15,7 @@ from sqlalchemy import text
 
 from benchmarks.tenant_probes import COMMON, TenantProbe, plain, probes, request, unknown_like
 from tapestry.service.api.rates import TokenBucket
+from tapestry.service.api.task_pool import TaskPool
 from tapestry.service.settings import ProxyIdentity, Rates, SettingsError, service_settings
 from tapestry.service.store import AuditLine, Store, StoreError
 from tests.service.api.conftest import Service, complaint, serving
@@ -82,6 +83,24 @@ def test_kept_answers_are_for_their_tenant(anywhere: Service) -> None:
     for _ in range(2):
         assert anywhere.http.get(path, headers=ada).status_code == 200
         complaint(anywhere.http.get(path, headers=bob), 404, "unknown_id")
+
+
+def test_tasks_have_places_and_turns_of_the_tenant_that_sends_them(
+    anywhere: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tenants, run = list[str](), TaskPool.run
+
+    def noted(self: TaskPool, tenant: str, *rest: Any) -> Any:
+        tenants.append(tenant)
+        return run(self, tenant, *rest)
+
+    monkeypatch.setattr(TaskPool, "run", noted)
+    for tenant in ("ada", "bob"):
+        headers = key_of(anywhere, tenant)
+        graph_id = anywhere.store.of(tenant).graphs.save(two_layers(), NOON).id
+        for path in (f"/v1/graphs/{graph_id}/rewrites", f"/v1/graphs/{graph_id}/drawing"):
+            assert anywhere.http.get(path, headers=headers).status_code == 200
+    assert tenants == ["ada", "ada", "bob", "bob"]
 
 
 def test_figures_of_all_tenants_are_for_the_operator(anywhere: Service) -> None:
