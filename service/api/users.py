@@ -65,9 +65,16 @@ def proxied(headers: Headers, proxy: ProxyIdentity | None) -> ApiKey | None:
     """Return what a proxy tells of the user as a key without a prefix; None where no proxy speaks, or none may.
 
     Raises:
-        WrongIdentity: the secret is missing or wrong, or a tenant or scope is none.
+        WrongIdentity: the secret is missing or wrong, a tenant or scope is none, or a header is there twice.
     """
-    if proxy is None or (proxy.user not in headers and SECRET not in headers):
+    if proxy is None:
+        return None
+    for header in (SECRET, proxy.user, proxy.tenant, proxy.scope):
+        if len(headers.getlist(header)) > 1:  # one is perhaps not the proxy's
+            raise WrongIdentity(
+                f"{header} is there more than once; the proxy sets it, and removes what it receives"
+            )
+    if proxy.user not in headers and SECRET not in headers:
         return None
     given = headers.get(SECRET, "").encode(errors="replace")
     if not hmac.compare_digest(given, proxy.secret.encode()):

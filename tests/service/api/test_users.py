@@ -134,6 +134,20 @@ def test_a_proxy_with_the_secret_names_its_user(tmp_path: Path) -> None:
         assert (line.actor, line.tenant, line.status) == ("proxy:Ada", "ada", 422)
 
 
+@pytest.mark.parametrize("repeated", ["Proxy-Secret", "User", "Tenant", "Scope"])
+def test_an_identity_that_is_stated_twice_is_refused(tmp_path: Path, repeated: str) -> None:
+    stated = {"Proxy-Secret": SECRET, "User": "Ada", "Tenant": "ada", "Scope": "read"}
+    once = [(f"X-Tapestry-{name}", value) for name, value in stated.items()]
+    twice = (f"x-tapestry-{repeated.lower()}", stated[repeated])
+    with serving(tmp_path, proxy=ProxyIdentity(SECRET), api_key="the key of the operator") as service:
+        assert service.http.get("/v1/runs", headers=once).status_code == 200
+        for headers in ([*once, twice], [twice, *once]):
+            answer = service.http.get("/v1/runs", headers=headers)
+            assert "is there more than once" in complaint(answer, 401, "unauthorized")["detail"]
+        own = ("Authorization", "Bearer the key of the operator")
+        complaint(service.http.get("/v1/runs", headers=[own, twice, twice]), 401, "unauthorized")
+
+
 def test_without_the_secret_nobody_is_believed(service: Service) -> None:
     service.store.of("ada").runs.save_finished(finished_run(two_layers()))
     given = {"X-Tapestry-User": "Ada", "X-Tapestry-Tenant": "ada", "X-Tapestry-Proxy-Secret": SECRET}
