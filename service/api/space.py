@@ -5,6 +5,7 @@ That is found before the body of a request is read. Deletions and cancellations 
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -21,7 +22,7 @@ from tapestry.service.settings import Limits
 from tapestry.service.store import QuotaExceeded, Store, StoreError, TenantSpace
 
 STORING = ("POST", "PUT")
-CANCEL, OWN = "/cancel", ("/login", "/logout")
+CANCEL, OWN = re.compile(r"/v1/(runs|batches|imports)/[^/]+/cancel"), ("/login", "/logout")
 LOOKED_S = 5.0  # for so long the space of a tenant, or of a server's database, is not looked at again
 
 
@@ -116,4 +117,4 @@ def _stores(scope: Scope) -> bool:
     path = scope["path"]
     if scope["method"] not in STORING or path in OWN or is_pure(path):
         return False
-    return not path.endswith(CANCEL)
+    return not (scope["method"] == "POST" and CANCEL.fullmatch(path))

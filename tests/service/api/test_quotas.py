@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import namedtuple
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -141,6 +142,26 @@ def test_a_body_that_would_exceed_the_quota_is_refused_before_it_is_read(store_u
 
 
 Usage = namedtuple("Usage", "free")
+
+
+def test_only_cancellations_pass_where_nothing_is_taken(service: Service) -> None:
+    """Check names that look like a cancellation, and that every cancellation of the reference passes."""
+    cancel = [path for path in service.http.get("/openapi.json").json()["paths"] if path.endswith("/cancel")]
+    assert len(cancel) >= 3
+    with patch("tapestry.service.store.sessions.shutil.disk_usage", return_value=Usage(1000)):
+        with patch("tapestry.service.api.space.LOOKED_S", 0.0):
+            service.http.get("/readyz")
+            complaint(service.http.put("/v1/tensors/cancel", content=b"x"), 507, "no_space")
+        for method, path in (
+            ("PUT", "/v1/tensors/cancel"),
+            ("PUT", "/v1/runs/0123456789ab/cancel"),
+            ("POST", "/v1/cancel"),
+            ("POST", "/v1/runs/a/b/cancel"),
+        ):
+            complaint(service.http.request(method, path, content=b"x"), 507, "no_space")
+        for path in cancel:
+            answer = service.http.post(re.sub("{.*}", "0123456789ab", path))
+            complaint(answer, 404, "unknown_id")
 
 
 def test_nothing_is_taken_where_the_disk_is_nearly_full(service: Service) -> None:
