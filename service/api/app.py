@@ -130,8 +130,8 @@ def _middleware(
     return [
         Middleware(SafeHeaders),
         Middleware(Instrumentation, metrics=metrics),
-        Middleware(SameOrigin, hosts=_hosts(context.settings)),
         Middleware(AuditLog, store=context.all_tenants),
+        Middleware(SameOrigin, hosts=_hosts(context.settings)),
         Middleware(KeyRequired, locks=locks, wrong=wrong),
         Middleware(RateLimit, buckets=buckets),
         Middleware(SpaceRequired, space=context.space),

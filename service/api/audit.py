@@ -29,7 +29,7 @@ from tapestry.service.api.users import actor_of, is_operator, noted_user, user_o
 from tapestry.service.store import AuditLine, Store, StoreError
 from tapestry.service.store.audit import Outcome
 
-REFUSED = (401, 403, 429)
+REFUSED = (401, 403, 421, 429)
 REFUSALS_PER_S = 1.0
 REQUEST_ID = "tapestry.request_id"
 OPEN, NOBODY = "open", "nobody"
@@ -58,7 +58,7 @@ class AuditLineAnswer(Answer):
     address: str
     action: str = Field(description="the method and the template of the path, or a command")
     subject: str = Field(description="the id of what it was about")
-    outcome: str = Field(description="done, refused (401, 403, 429) or failed")
+    outcome: str = Field(description="done, refused (401, 403, 421, 429) or failed")
     status: int | None
     request_id: str
 
@@ -137,7 +137,7 @@ def _matters(scope: Scope, status: int) -> bool:
     """Return whether a request belongs in the log; who shows no key at all, and reads, is only sent to the login."""
     if status in (401, 429) and noted_user(scope) is None:
         return has_credentials(scope)
-    if status in (401, 403):
+    if status in (401, 403, 421):
         return True
     return scope["method"] not in READING and not is_pure(scope["path"])
 

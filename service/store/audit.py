@@ -13,6 +13,7 @@ from sqlalchemy import Connection, delete, insert, select
 
 from tapestry.service.store.sessions import Database
 from tapestry.service.store.tables import AuditRow
+from tapestry.service.store.tenancy import DEFAULT
 
 Outcome = Literal["done", "refused", "failed"]
 COMMAND_LINE = "command line"
@@ -56,6 +57,10 @@ class Audit:
         """Append a line."""
         with self._database.writing() as connection:
             append_line(connection, line)
+
+    def note_command(self, action: str, subject: str, now: datetime) -> None:
+        """Append a line of what a command did."""
+        self.append(AuditLine(now, DEFAULT, COMMAND_LINE, action, subject=subject))
 
     def page(
         self,

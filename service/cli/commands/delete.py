@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import partial
 
 from tapestry.service.cli.errors import OK, CommandError
@@ -29,6 +30,7 @@ def run(arguments: Namespace) -> int:
         for reference in arguments.ids:
             by_kind[arguments.kind](reference)
             deleted.append(reference)
+            store.audit.note_command(f"delete {arguments.kind}", reference, datetime.now(UTC))
     except StoreError as error:
         done = f"; deleted before: {', '.join(deleted)}" if deleted else ""
         raise CommandError(f"{error}{done}") from error

@@ -45,6 +45,10 @@ def _collect(arguments: Namespace, kept: Retention) -> None:
         if arguments.audit_older_than is not None:
             until = now - timedelta(seconds=arguments.audit_older_than)
             forgotten = store.audit.forget(until, dry=arguments.dry_run)
+        is_changed = any((found.batches, found.runs, found.graphs, found.imports, forgotten))
+        if is_changed and not arguments.dry_run:
+            lines = f"{counted(forgotten, 'line')} of the audit log"
+            store.audit.note_command("gc", f"{', '.join(_counts(found))}, {lines}", now)
         if arguments.compact and not arguments.dry_run:
             store.deletions.compact()
     if arguments.json:
@@ -56,14 +60,18 @@ def _collect(arguments: Namespace, kept: Retention) -> None:
             print(f"{counted(forgotten, 'line')} of the audit log {verb}")
 
 
-def _sentence(found: Collected, dry: bool) -> str:
+def _counts(found: Collected) -> tuple[str, ...]:
+    """Return how many were collected of each kind."""
     batches = f"{len(found.batches):,} batch{'' if len(found.batches) == 1 else 'es'}"
-    parts = (
+    return (
         batches,
         counted(len(found.runs), "run"),
         counted(len(found.graphs), "program"),
         counted(len(found.imports), "import"),
     )
+
+
+def _sentence(found: Collected, dry: bool) -> str:
     verb = "would be deleted" if dry else "deleted"
     left = f"{quantity(found.left_bytes, 'B')} {'would be' if dry else 'are'} left"
-    return f"{', '.join(parts)} {verb}: about {quantity(found.size_bytes, 'B')}; {left}"
+    return f"{', '.join(_counts(found))} {verb}: about {quantity(found.size_bytes, 'B')}; {left}"

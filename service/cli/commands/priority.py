@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from datetime import UTC, datetime
 
 from tapestry.service.cli.errors import OK, CommandError
 from tapestry.service.cli.output import print_json
@@ -17,6 +18,8 @@ def run(arguments: Namespace) -> int:
         for reference in arguments.runs:
             store.runs.set_priority(reference, arguments.priority)
             changed.append(reference)
+            subject = f"{reference} {arguments.priority}"
+            store.audit.note_command("set priority", subject, datetime.now(UTC))
     except StoreError as error:
         done = f"; changed before: {', '.join(changed)}" if changed else ""
         raise CommandError(f"{error}{done}") from error

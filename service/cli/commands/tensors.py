@@ -86,6 +86,8 @@ def _export(store: Store, arguments: Namespace) -> tuple[NamedTensor, ...]:
 
 def _drop(store: Store, arguments: Namespace) -> tuple[NamedTensor, ...]:
     store.tensors.drop(arguments.names)
+    for name in arguments.names:
+        store.audit.note_command("drop tensor", name, datetime.now(UTC))
     return ()
 
 

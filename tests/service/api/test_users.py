@@ -267,6 +267,18 @@ def test_a_wrong_key_is_logged_only_where_one_was_shown(service: Service) -> Non
     ]
 
 
+def test_foreign_origins_and_hosts_are_in_the_audit_log(service: Service) -> None:
+    service.http.post("/v1/runs", json={}, headers={"Origin": "https://example.org"})
+    service.http.get("/v1/runs", headers={"Host": "example.org"})
+    service.http.get("/v1/runs", headers={"Origin": "https://example.org"})  # it is answered
+    lines = service.store.audit.page()
+    assert [(line.action, line.status, line.outcome, line.actor, line.tenant) for line in lines] == [
+        ("GET /v1/runs", 421, "refused", "nobody", None),
+        ("POST /v1/runs", 403, "refused", "nobody", None),
+    ]
+    assert all(line.address == "127.0.0.1" and line.request_id for line in lines)
+
+
 def test_a_flood_of_refusals_leaves_few_lines(service: Service) -> None:
     with serving(service.store.address.url, api_key="the key of the operator") as locked:
         key, _ = locked.store.keys.add("r", "read", datetime.now(UTC))

@@ -204,6 +204,8 @@ def test_tensors_are_loaded_listed_copied_exported_and_dropped(tapestry: Run, pr
     np.testing.assert_array_equal(found["up"], values()["up"])
     np.testing.assert_array_equal(found["down"], values()["down"])
     assert shown(tapestry, "drop", "up", "up.before") == []
+    noted = [(line["action"], line["subject"]) for line in tapestry("audit", "--json").json["items"]]
+    assert noted == [("drop tensor", "up.before"), ("drop tensor", "up")]
     assert [t["name"] for t in shown(tapestry, "list")] == ["down"]
 
 

@@ -101,3 +101,23 @@ def test_what_is_not_understood_says_what_would_be(
     tapestry: Run, arguments: tuple[str, ...], message: str
 ) -> None:
     assert message in complaint(tapestry(*arguments))
+
+
+def test_what_commands_delete_is_in_the_audit_log(tapestry: Run, home: Path, runs: list[str]) -> None:
+    def lines() -> list[tuple[str, str]]:
+        found = tapestry("audit", "--json").json["items"]
+        assert {(line["actor"], line["tenant"], line["outcome"]) for line in found} <= {
+            ("command line", "default", "done")
+        }
+        return [(line["action"], line["subject"]) for line in found]
+
+    complaint(tapestry("delete", "run", runs[0], "0" * 12))
+    assert lines() == [("delete run", runs[0])]
+    tapestry("gc", "--older-than", "1d")
+    tapestry("gc", "--older-than", "0s", "--dry-run")
+    assert len(lines()) == 1
+    tapestry("gc", "--older-than", "0s")
+    subject = "0 batches, 1 run, 1 program, 0 imports, 0 lines of the audit log"
+    assert lines() == [("gc", subject), ("delete run", runs[0])]
+    tapestry("gc", "--audit-older-than", "0s")
+    assert lines() == [("gc", "0 batches, 0 runs, 0 programs, 0 imports, 2 lines of the audit log")]

@@ -27,6 +27,11 @@ def test_waiting_runs_get_another_priority(tapestry: Run, store: Store) -> None:
     assert tapestry("priority", "-5", *runs[:2], "--json").json == changed
     assert tapestry("priority", 10, runs[1]).out == f"priority 10: {runs[1]}\n"
     assert [store.runs.get(run).priority for run in runs] == [-5, 10, 0]
+    noted = [(line.actor, line.action, line.subject) for line in store.audit.page()]
+    assert noted == [
+        ("command line", "set priority", f"{run} {priority}")
+        for run, priority in ((runs[1], 10), (runs[1], -5), (runs[0], -5))
+    ]
     store.runs.request_cancel(runs[2], later(5))
     refused = complaint(tapestry("priority", 1, runs[0], runs[2]))
     assert refused.startswith(f"run {runs[2]} has ended (cancelled)")
