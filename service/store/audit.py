@@ -91,7 +91,8 @@ class Audit:
 
 
 def append_line(connection: Connection, line: AuditLine) -> None:
-    """Append a line within a transaction."""
+    """Append a line within a transaction; NUL, which PostgreSQL takes in no text, is replaced."""
     row = {name: getattr(line, name) for name in _NAMES if name != "number"}
-    row |= {name: row[name][:LONGEST] for name in ("actor", "address", "action", "subject", "request_id")}
+    chosen = ("actor", "address", "action", "subject", "request_id")
+    row |= {name: row[name][:LONGEST].replace("\0", "\N{REPLACEMENT CHARACTER}") for name in chosen}
     connection.execute(insert(AuditRow).values(row))

@@ -279,6 +279,13 @@ def test_foreign_origins_and_hosts_are_in_the_audit_log(service: Service) -> Non
     assert all(line.address == "127.0.0.1" and line.request_id for line in lines)
 
 
+def test_no_path_keeps_a_refusal_out_of_the_audit_log(anywhere: Service) -> None:
+    for path in ("/v1/%00", "/v1/%ff", "/v1/%ed%a0%80"):
+        answer = anywhere.http.post(path, headers={"Origin": "https://example.org"})
+        complaint(answer, 403, "cross_site")
+    assert [line.status for line in anywhere.store.audit.page()] == [403] * 3
+
+
 def test_a_flood_of_refusals_leaves_few_lines(service: Service) -> None:
     with serving(service.store.address.url, api_key="the key of the operator") as locked:
         key, _ = locked.store.keys.add("r", "read", datetime.now(UTC))
