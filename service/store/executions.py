@@ -149,7 +149,7 @@ def _keep_run(connection: Connection, plan_key: int) -> None:
     """
     run = select(RunRow.id).join(PlanRow, PlanRow.run_id == RunRow.id).where(PlanRow.key == plan_key)
     if connection.scalar(run.with_for_update(read=True, of=RunRow)) is None:
-        raise UnknownId("there is no such plan; its run was deleted")
+        raise UnknownId(f"there is no plan with key {plan_key}; its run may have been deleted")
 
 
 def _put(connection: Connection, row: Mapping[str, Any]) -> None:

@@ -21,7 +21,6 @@ from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, li
 from tapestry.optimizer import Plan
 from tapestry.optimizer.run.plan import Rate
 from tapestry.service.lifecycle import Event, Status, next_status
-from tapestry.service.scheduling import EXECUTION_S, IMPORT_S
 from tapestry.service.store.claiming import charge, choose, is_waiting, take_turn
 from tapestry.service.store.codec import stored_options
 from tapestry.service.store.epochs import forget_epochs
@@ -56,7 +55,7 @@ class Jobs:
     """The queue and the leases of all tenants, and all that workers write about their jobs."""
 
     def __init__(self, database: Database, clock: Callable[[], float], observers: Observers) -> None:
-        self._database, self._observers = database, observers
+        self._database, self._observers, self._clock = database, observers, clock
         self._watches = {kind: Watch(clock, LONGEST_LOOK_S) for kind in KINDS}
 
     def claim(self, owner: str, now: datetime, lease_s: float, kinds: Sequence[Kind] = KINDS) -> Job | None:
@@ -88,6 +87,7 @@ class Jobs:
                 row.deaths,
                 row.tenant,
                 row.origin,
+                self._clock(),
             )
             taken = {
                 "owner": owner,
@@ -144,6 +144,7 @@ class Jobs:
             if death is not None:
                 free |= {"deaths": job.deaths + 1, "last_death": death}
             connection.execute(update(LeaseRow).where(_is(job.kind, job.subject)).values(free))
+            charge(connection, job.tenant, self._held_s(job))
             _move(connection, job, "released", now, phase="queued")
             if job.kind == "run":
                 forget_epochs(connection, job.subject)
@@ -287,7 +288,9 @@ class Jobs:
             if timings is not None:
                 outcome["timings"] = dict(timings)
             ended = update(RunRow).where(RunRow.id == job.subject).values(outcome).returning(RunRow.seconds)
-            charge(connection, job.tenant, connection.scalar(ended) or 0.0)
+            searched_s = connection.scalar(ended) or 0.0
+            # Of a later attempt they are those of earlier ones, too, which were charged when they ended.
+            charge(connection, job.tenant, max(self._held_s(job), searched_s if job.attempt == 1 else 0.0))
             connection.execute(delete(LeaseRow).where(_is(job.kind, job.subject)))
             connection.execute(delete(CheckpointRow).where(CheckpointRow.run_id == job.subject))
             forget_epochs(connection, job.subject)
@@ -320,7 +323,7 @@ class Jobs:
             if computed is not None:
                 put_values(connection, job.subject, "output", computed.outputs)
                 put_tensors(connection, computed.saved, now, computed.places)
-            charge(connection, job.tenant, EXECUTION_S)
+            charge(connection, job.tenant, self._held_s(job))
             connection.execute(delete(LeaseRow).where(_is(job.kind, job.subject)))
             _move(connection, job, event, now, phase="done")
         self._observers.left(job, event)
@@ -343,10 +346,14 @@ class Jobs:
             }
             connection.execute(update(ImportRow).where(ImportRow.id == job.subject).values(outcome))
             forget_content(connection, job.subject)
-            charge(connection, job.tenant, IMPORT_S)
+            charge(connection, job.tenant, self._held_s(job))
             connection.execute(delete(LeaseRow).where(_is(job.kind, job.subject)))
             _move(connection, job, event, now)
         self._observers.left(job, event)
+
+    def _held_s(self, job: Job) -> float:
+        """Return for how long a job has been a worker's in this attempt."""
+        return max(0.0, self._clock() - job.claimed_s)
 
     def counts(self) -> dict[str, Any]:
         """Count the jobs of each kind by status, and those that wait; `oldest` are the first of these by kind."""

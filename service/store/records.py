@@ -397,8 +397,9 @@ class RunEvent:
 class Job:
     """A job of a tenant that a worker has claimed: its writes are fenced by owner and attempt.
 
-    Its process died `deaths` times. `origin` has the id of the request that made it, and its place in a trace, as
-    far as it had any.
+    Its process died `deaths` times. `claimed_s` is when it was claimed, by the monotonic clock of the worker's machine:
+    its tenant is charged for the seconds since then. `origin` has the id of the request that made it, and its place in
+    a trace, as far as it had any.
     """
 
     kind: Kind
@@ -410,6 +411,7 @@ class Job:
     deaths: int = 0
     tenant: str = DEFAULT
     origin: Mapping[str, str] = field(default_factory=dict)
+    claimed_s: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True)

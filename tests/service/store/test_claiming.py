@@ -20,7 +20,7 @@ from tapestry.service.store.tables import LeaseRow, RunRow, UsageRow
 from tests.service.databases import KINDS
 from tests.service.programs import NOON, two_layers
 from tests.service.store.clocks import ManualClock, taken_over
-from tests.service.store.submissions import LEASE_S, later, request_for, update_of
+from tests.service.store.submissions import LEASE_S, later, plans, request_for, update_of
 
 SECONDS = 10.0  # that each run of `submissions` may search
 MANY = 10_000
@@ -46,6 +46,30 @@ def test_of_many_runs_and_one_of_another_tenant_that_one_is_next(store: Store) -
     taken = claim(store)
     assert (taken.subject, taken.tenant) == (one, "one")
     assert [claim(store).subject for _ in range(4)] == many[1:]
+
+
+def test_all_that_a_worker_did_for_a_tenant_counts(store_url: str) -> None:
+    """Check runs that compile and check for longer than they search, attempts that died, and executions."""
+    clock = ManualClock()
+    store = Store(store_url, clock)
+    submitted(store, "a")
+    died = claim(store)
+    clock.seconds += 30
+    store.jobs.release(died, later(101), "its process died")
+    assert used(store) == {"a": pytest.approx(30.0, rel=1e-2)}
+    ended = claim(store)
+    clock.seconds += 12
+    store.jobs.checkpoint(ended, later(110), LEASE_S, update_of(plans((1e-3, 1024))))
+    store.jobs.end_run(ended, later(112), "finished", stopped="budget")
+    assert used(store) == {"a": pytest.approx(42.0, rel=1e-2)}
+    (plan,) = store.of("a").runs.frontier(ended.subject)
+    store.of("a").executions.submit(plan.key, backend="numpy", values=False, seed=0, created_at=later(113))
+    executed = store.jobs.claim("ada", later(114), LEASE_S, ("execution",))
+    assert executed is not None
+    clock.seconds += 100
+    store.jobs.release(executed, later(214))
+    assert used(store) == {"a": pytest.approx(142.0, rel=1e-2)}
+    store.close()
 
 
 def test_what_was_searched_counts_until_it_was_long_ago(store: Store) -> None:
