@@ -15,6 +15,7 @@ FIELDS = (
     "request_id",
     "run_id",
     "execution_id",
+    "import_id",
     "tenant",
     "worker",
     "attempt",

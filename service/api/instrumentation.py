@@ -14,12 +14,13 @@ from tapestry.service.api.audit import REQUEST_ID
 from tapestry.service.api.metrics import Metrics
 from tapestry.service.api.problems import respond
 from tapestry.service.api.users import user_of
+from tapestry.service.store.keys import FORM
 from tapestry.service.telemetry.correlation_fields import correlated
 from tapestry.service.telemetry.tracing import NO_SPAN, TraceSpan, tracing
 
 REQUEST_IDS = re.compile(r"[A-Za-z0-9._~:/+=@-]{1,100}")
 QUIET = ("/healthz", "/readyz", "/metrics")
-SUBJECTS = ("run_id", "execution_id")
+SUBJECTS = ("run_id", "execution_id", "import_id")
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 log = logging.getLogger("tapestry.api")
@@ -60,7 +61,7 @@ class Instrumentation:
                 fault = type(error).__name__
                 message = "%s %s: a fault of this program"
                 fields = {"request_id": request_id, **_subjects(scope)}
-                log.exception(message, scope["method"], scope["path"], extra=fields)
+                log.exception(message, scope["method"], _path(scope), extra=fields)
                 if has_begun:
                     raise  # the connection is cut, which shows the reader that this is not all
                 reason = f"a fault of this program; its log says more under the request's id, {request_id}"
@@ -78,14 +79,14 @@ class Instrumentation:
         span.note(http__route=route, http__response__status_code=status)
         extra = {
             "request_id": request_id,
-            "tenant": user_of(scope).tenant,
+            **({} if status == 401 else {"tenant": user_of(scope).tenant}),
             "method": method,
-            "path": scope["path"],
+            "path": _path(scope),
             "status": status,
             "seconds": round(seconds, 4),
             **_subjects(scope),
         }
-        log.info("%s %s %d", method, scope["path"], status, extra=extra)
+        log.info("%s %s %d", method, _path(scope), status, extra=extra)
 
 
 def _id_of(proposed: str) -> str:
@@ -99,7 +100,7 @@ def _span_of(scope: Scope, headers: Headers, request_id: str) -> TraceSpan:
         return NO_SPAN
     attributes = {
         "http.request.method": _method(scope),
-        "url.path": scope["path"],
+        "url.path": _path(scope),
         "tapestry.request_id": request_id,
     }
     return tracing().start(_method(scope), headers.get("traceparent"), "server", attributes)
@@ -113,6 +114,11 @@ def _route(scope: Scope) -> str:
     """Return the template of the path (few values, whatever is requested), or `other` without a route."""
     path = getattr(scope.get("route"), "path", None)
     return str(path) if path else "other"
+
+
+def _path(scope: Scope) -> str:
+    """Return the path of a request without the secret of a key that was sent in it by mistake."""
+    return FORM.sub(r"tapestry_\1_...", scope["path"])
 
 
 def _subjects(scope: Scope) -> dict[str, str]:

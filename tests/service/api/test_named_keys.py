@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -168,3 +169,18 @@ def test_few_wrong_keys_wait_at_once() -> None:
 
     found = asyncio.run(many())
     assert found == [True] * (AT_ONCE + MOST_WAITING) + [False] * 3 + [True]
+
+
+def test_a_key_in_a_path_is_not_logged_and_a_stranger_has_no_tenant(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "tapestry.api")
+    with serving(tmp_path, api_key="the key of the operator") as service:
+        key, stored = service.store.keys.add("a", "read", datetime.now(UTC))
+        assert service.http.get(f"/v1/runs/{key}").status_code == 401
+        headers = {"Authorization": f"Bearer {key}"}
+        assert service.http.get(f"/v1/imports/{'0' * 12}", headers=headers).status_code == 404
+    stranger, known = (record for record in caplog.records if record.name == "tapestry.api")
+    assert key not in caplog.text and f"tapestry_{stored.prefix}_..." in stranger.getMessage()
+    assert not hasattr(stranger, "tenant")
+    assert (vars(known)["tenant"], vars(known)["import_id"]) == ("default", "0" * 12)
