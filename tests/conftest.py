@@ -52,11 +52,14 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(autouse=True)
-def level_of_logs() -> Iterator[None]:
-    """Give logs back their level after a test: commands set that of the process they run in."""
-    level = logging.getLogger().level
+def logs_as_before() -> Iterator[None]:
+    """Give logs back their level and handlers after a test: commands set those of the process they run in."""
+    root = logging.getLogger()
+    level, handlers = root.level, list(root.handlers)
     yield
-    logging.getLogger().setLevel(level)
+    root.setLevel(level)
+    for handler in [handler for handler in root.handlers if handler not in handlers]:
+        root.removeHandler(handler)
 
 
 @pytest.fixture
