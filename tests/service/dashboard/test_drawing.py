@@ -112,3 +112,15 @@ def test_nodes_do_not_overlap_and_edges_go_down(idle_service: Service, visit: Op
     assert (found["overlaps"], found["upward"]) == (0, 0)
     assert found["nodes"] == (1202 if is_open else 3) and found["blocks"] == 2402
     assert found["items"] <= found["nodes"] + 48 * found["edges"]  # linear, however long edges are
+
+
+def test_what_cannot_be_drawn_says_why(idle_service: Service, visit: Open) -> None:
+    graph = posted(idle_service, chain(2))
+    answer = {"title": "Not now", "detail": "too much is being read", "code": "busy", "status": 503}
+
+    def refuse(page: Page) -> None:
+        page.route("**/drawing", lambda route: route.fulfill(status=503, json=answer))
+
+    page = visit(idle_service, f"/graphs/{graph}", expected=("status of 503",), before=refuse)
+    expect(page.locator("#drawing .notice")).to_contain_text("too much is being read")
+    expect(page.locator("#figures")).to_contain_text("Blocks")

@@ -3,8 +3,9 @@
  * @module drawing/section
  */
 
-import { get } from "../api.js";
+import { get, problemOf } from "../api.js";
 import { byId, element, fill, pairs, say } from "../dom.js";
+import { problemNotice } from "../notice.js";
 import { plain, quantity, several } from "../units.js";
 import { amountFill, COLORINGS } from "./coloring.js";
 import { Diagram } from "./diagram.js";
@@ -18,7 +19,15 @@ const MOST_LISTED = 12;
 /** Fetch the columns at a path and show them in the card `#drawing`. @param {string} path */
 export async function showDrawing(path) {
   const section = byId("drawing");
-  const drawing = /** @type {Drawing} */ (await get(path));
+  /** @type {Drawing} */
+  let drawing;
+  try {
+    drawing = await get(path);
+  } catch (error) {
+    section.hidden = false;
+    fill(section, element("header", {}, element("h2", {}, "Diagram")), problemNotice(problemOf(error)));
+    return;
+  }
   section.hidden = false;
   const diagram = new Diagram(
     byId("diagram"),
