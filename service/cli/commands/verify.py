@@ -71,7 +71,7 @@ def _is_for_jax(path: Path) -> bool:
     """Return whether a program imports JAX; what cannot be read or parsed is refused by who runs it."""
     try:
         tree = ast.parse(path.read_bytes())
-    except (OSError, SyntaxError, ValueError):
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return any(isinstance(n, ast.Import) and any(a.name == "jax" for a in n.names) for n in ast.walk(tree))
 

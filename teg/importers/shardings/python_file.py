@@ -44,8 +44,8 @@ def from_python(text: str) -> StatedShardings:
     """
     try:
         module = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError) as error:
-        raise ShardingError(f"this is no Python module: {error}") from None
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # the last one: nested too deeply
+        raise ShardingError(f"this is no Python module: {error or 'it is nested too deeply'}") from None
     assigned = dict(_assigned(module))
     axes = assigned.get(AXES)
     sizes = {} if axes is None else dict(_entries(axes))
@@ -101,25 +101,32 @@ def _mapper(call: ast.Call) -> tuple[list[Any], list[int]]:
     }
     stated, shape = (given.get(name) for name in MAPPER_ARGUMENTS)
     if not isinstance(stated, ast.List):
-        raise ShardingError(f"line {call.lineno}: {ast.unparse(call)} has no list of placements")
+        raise ShardingError(f"line {call.lineno}: {_shown(call)} has no list of placements")
     sizes = shape.args if isinstance(shape, ast.Call) else []
     constants = [_constant(size) for size in sizes]
     flat = [n for own in constants for n in (own if isinstance(own, (list, tuple)) else [own])]
     if not all(type(n) is int and n > 0 for n in flat):
-        raise ShardingError(f"line {call.lineno}: {ast.unparse(call)} has no shape of a mesh")
+        raise ShardingError(f"line {call.lineno}: {_shown(call)} has no shape of a mesh")
     return [_placement(placement, MAPPED) for placement in stated.elts], flat
 
 
 def _placement(call: ast.expr, kinds: Mapping[str, tuple[str, ...]]) -> WrittenPlacement:
     kind = _called(call)
     if kind not in kinds or not isinstance(call, ast.Call):
-        raise ShardingError(f"line {call.lineno}: expected {', '.join(kinds)}, not {ast.unparse(call)}")
+        raise ShardingError(f"line {call.lineno}: expected {', '.join(kinds)}, not {_shown(call)}")
     names = kinds[kind]
     given = dict(zip(names, (_constant(a) for a in call.args), strict=False))
     given |= {k.arg: _constant(k.value) for k in call.keywords if k.arg}
     if len(call.args) > len(names) or not given.keys() <= set(names):
-        raise ShardingError(f"line {call.lineno}: {ast.unparse(call)} has other arguments than a placement")
+        raise ShardingError(f"line {call.lineno}: {_shown(call)} has other arguments than a placement")
     return WrittenPlacement(kind, **given)
+
+
+def _shown(expression: ast.expr) -> str:
+    try:
+        return ast.unparse(expression)
+    except RecursionError:
+        return "a deeply nested expression"
 
 
 def _constant(value: ast.expr) -> Any:
@@ -127,5 +134,5 @@ def _constant(value: ast.expr) -> Any:
         return ast.literal_eval(value)
     except (ValueError, TypeError, RecursionError):
         raise ShardingError(
-            f"line {value.lineno}: {ast.unparse(value)} is no constant, and nothing is run"
+            f"line {value.lineno}: {_shown(value)} is no constant, and nothing is run"
         ) from None

@@ -55,7 +55,15 @@ class Sizes:
             return self._value(ast.parse(expression, mode="eval").body, where)
         except ImportFailure:
             raise
-        except (SyntaxError, ValueError, TypeError, ZeroDivisionError, OverflowError, RecursionError):
+        except (
+            SyntaxError,
+            ValueError,
+            TypeError,
+            ZeroDivisionError,
+            OverflowError,
+            RecursionError,
+            MemoryError,
+        ):
             shown = expression if len(expression) < 80 else f"{expression[:80]}..."
             raise ImportFailure(
                 f"{self.program}: {where} has a size that is no expression: {shown!r}"

@@ -326,3 +326,12 @@ def test_files_that_state_no_shardings_are_refused(
         read_shardings(file)
     with pytest.raises(ShardingError, match="cannot read"):
         read_shardings(tmp_path / "missing.json")
+
+
+@pytest.mark.parametrize("nested", ["[" * 300, "-" * 3000 + "1", "(" * 300])
+def test_what_is_nested_too_deeply_is_refused(nested: str) -> None:
+    text = f'from jax.sharding import PartitionSpec as P\nAXES = {{"gpu": 2}}\nSHARDINGS = {{"w": P({nested})}}\n'
+    with pytest.raises(ShardingError):
+        from_python(text)
+    with pytest.raises(ShardingError):
+        from_python(text.replace("2}", f"2}}{nested}"))
