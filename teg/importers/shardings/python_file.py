@@ -45,7 +45,7 @@ def from_python(text: str) -> StatedShardings:
     try:
         module = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # the last one: nested too deeply
-        raise ShardingError(f"this is no Python module: {error or 'it is nested too deeply'}") from None
+        raise ShardingError(f"this is no Python module: {str(error) or 'it is nested too deeply'}") from None
     assigned = dict(_assigned(module))
     axes = assigned.get(AXES)
     sizes = {} if axes is None else dict(_entries(axes))
