@@ -125,10 +125,8 @@ def _save(read: Callable[[], Graph], request: ImportRequest, store: TenantStore)
         message = " ".join(str(error).split()).partition(IN_PYTHON)[0].replace("--dim ", "-F dims=")
         return SaveResult(faults=(Fault(where, message),))
     except Exception as error:
-        if isinstance(error, MemoryError) or is_full(
-            error
-        ):  # of this process and of this machine, not of the file
-            raise
+        if isinstance(error, MemoryError) or is_full(error):
+            raise  # what is wrong is this process or this machine, not the file
         message = f"its reader broke on it ({type(error).__name__}: {str(error)[:200]}); is the file whole?"
         return SaveResult(faults=(Fault(where, " ".join(message.split())),))
     saved = store.graphs.save(graph, datetime.now(UTC), summary)

@@ -175,9 +175,7 @@ def _store(request: Request, error: Exception) -> Response:
         return respond(422, "unreadable", str(error))
     if isinstance(error, Conflict):
         log.warning("%s %s: %s", request.method, request.url.path, error)
-        message = (
-            "another request changed or deleted it at the same moment; nothing was stored: send it again"
-        )
+        message = "another request changed or deleted it meanwhile; nothing was stored: send it again"
         return respond(503, "changed_meanwhile", message, headers={"Retry-After": "1"})
     log.error("%s %s: %s", request.method, request.url.path, error)
     message = "the database does not answer"
@@ -194,10 +192,9 @@ def _system(request: Request, error: Exception) -> Response:
 
 
 def _http(request: Request, error: HTTPException, routes: Sequence[BaseRoute]) -> Response:
-    if isinstance(error.__cause__, OSError) and is_full(
-        error.__cause__
-    ):  # a part of a form could not be kept
-        return _system(request, error.__cause__)
+    cause = error.__cause__
+    if isinstance(cause, Exception) and is_full(cause):  # a part of a form could not be kept
+        return _system(request, cause)
     status, message, headers = error.status_code, str(error.detail), dict(error.headers or {})
     if status == 404 and message == "Not Found":
         message = f"there is nothing at {request.url.path!r}; /docs lists what there is"

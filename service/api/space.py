@@ -75,7 +75,7 @@ class SpaceLeft:
                 self._tenants[tenant] = (taken, until)
 
     def _looked_at(self, tenant: str) -> tuple[TenantSpace | None, float]:
-        space = self._store.of(tenant).quotas.space_left(datetime.now(UTC))
+        space = self._store.of(tenant).quotas.space(datetime.now(UTC))
         self._tenants[tenant] = found = (space, self._clock() + LOOKED_S)
         return found
 

@@ -77,8 +77,8 @@ class TenantSpace:
     used_bytes: int
     limit_bytes: int
 
-    def require(self, more_bytes: int) -> None:
-        """Check that there is space for more; raises QuotaExceeded."""
+    def require(self, more_bytes: int = 0) -> None:
+        """Check that so many bytes more may be stored, or anything at all; raises QuotaExceeded."""
         if self.used_bytes + max(more_bytes, 1) > self.limit_bytes:
             hint = "delete runs, programs or tensors, or let the operator raise it"
             if self.used_bytes < self.limit_bytes:
@@ -106,20 +106,11 @@ class Quotas:
             seconds, _ = _searched(connection, now)
             return QuotaUse(_jobs(connection), _stored_bytes(connection, now), seconds)
 
-    def space_left(self, now: datetime) -> TenantSpace | None:
+    def space(self, now: datetime) -> TenantSpace | None:
         """Return how much the tenant has stored and how much it may; None where it has no limit."""
         with self._database.reading() as connection:
             limit = limits_of(connection, self._database.tenant).stored_bytes
             return None if limit is None else TenantSpace(_stored_bytes(connection, now), limit)
-
-    def require_space(self, now: datetime, more_bytes: int = 0) -> None:
-        """Check that so many bytes more, or, without their number, anything more may be stored.
-
-        Raises:
-            QuotaExceeded: the tenant has stored all that it may.
-        """
-        if (space := self.space_left(now)) is not None:
-            space.require(more_bytes)
 
 
 def limits_of(connection: Connection, tenant: str) -> QuotaLimits:

@@ -234,8 +234,7 @@ ANSWERS: Mapping[str, Mapping[str, tuple[Callable[[Any, World], Any], Any]]] = {
     "quotas": {
         "limits": (lambda quotas, w: quotas.limits(), QuotaLimits()),
         "use": (lambda quotas, w: quotas.use(NOON), QuotaUse(0, 0, 0.0)),
-        "space_left": (lambda quotas, w: quotas.space_left(NOON), None),
-        "require_space": (lambda quotas, w: quotas.require_space(NOON), None),
+        "space": (lambda quotas, w: quotas.space(NOON), None),
     },
     "learning": {
         "newest": (lambda learning, w: learning.newest(), 0),

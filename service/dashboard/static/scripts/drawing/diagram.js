@@ -106,7 +106,7 @@ export class Diagram {
   }
 
   /** @param {keyof typeof import("./coloring.js").COLORINGS} by */
-  color(by) {
+  colorBy(by) {
     this.by = by;
     this.recolor();
   }
@@ -237,10 +237,10 @@ function face({ blocks, operators, groups }, { block, group, blocks: count, held
   }
   const kind = blocks.kind[block];
   const isSource = operators[blocks.operator[block]] === "source";
-  const with_ = held ? ` + ${several(held, "parameter")}` : "";
+  const more = held ? ` + ${several(held, "parameter")}` : "";
   return {
     title: shortened(isSource || kind === "sink" ? blocks.site[block] : operators[blocks.operator[block]]),
-    text: shortened(isSource || kind === "sink" ? kind : `${blocks.site[block]}${with_}`),
+    text: shortened(isSource || kind === "sink" ? kind : `${blocks.site[block]}${more}`),
     kind,
     fill: null,
   };

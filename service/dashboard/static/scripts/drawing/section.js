@@ -39,7 +39,7 @@ export async function showDrawing(path) {
     Object.entries(COLORINGS).map(([name, text]) => element("option", { value: name }, text)),
   );
   byId("coloring").addEventListener("change", () => {
-    diagram.color(byId("coloring").value);
+    diagram.colorBy(byId("coloring").value);
     showLegend(diagram);
   });
   byId("parameters").addEventListener("change", () => diagram.showParameters(byId("parameters").checked));
