@@ -25,7 +25,7 @@ from sqlalchemy import (
 )
 
 from tapestry.service.scheduling import Shares, Waiting, decayed, next_job
-from tapestry.service.store.graphs import insert_if_new
+from tapestry.service.store.insertion import insert_if_new
 from tapestry.service.store.quotas import WEIGHT
 from tapestry.service.store.records import Kind
 from tapestry.service.store.tables import LeaseRow, TenantRow, UsageRow

@@ -51,9 +51,8 @@ def downgrade(url_text: str, target: str, accepted: Collection[str]) -> Downgrad
         raise StoreError(f"there is no database {shown(url)}")
     engine = connect(url)
     try:
-        with (
-            engine.connect() as connection
-        ):  # what is lost is said to those, too, who have not stopped the service
+        # Before the others are waited for: who has not stopped the service learns what would be lost, too.
+        with engine.connect() as connection:
             found, lost = _checked(connection, url, target, accepted)
         if found == target:
             return Downgrade(shown(url), found, target, ())

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, insert, select, update
 
-from tapestry.service.store.graphs import insert_if_new
+from tapestry.service.store.insertion import insert_if_new
 from tapestry.service.store.records import AnsweredEpoch, Job, SharedEpoch
 from tapestry.service.store.sessions import Database, UnknownId
 from tapestry.service.store.tables import EpochRow, EpochVariantRow, LeaseRow

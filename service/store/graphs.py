@@ -7,14 +7,14 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, literal, select, update
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import Connection, Row, select, update
 
 from tapestry.service.store.codec import graph_of, graph_values
+from tapestry.service.store.insertion import insert_if_new
 from tapestry.service.store.pages import newest
 from tapestry.service.store.records import Cursor, Kin, Rewriting, SavedGraph, StoredGraph
 from tapestry.service.store.sessions import Database, UnknownId
-from tapestry.service.store.tables import Base, GraphRow, RewriteRow, UploadRow
+from tapestry.service.store.tables import GraphRow, RewriteRow, UploadRow
 from tapestry.teg.graph import Graph
 
 _SUMMARY = (
@@ -124,16 +124,6 @@ def put_graph(
         changes: dict[str, Any] = {"is_given": True} | ({} if kept is None else {"summary": kept})
         connection.execute(update(GraphRow).where(GraphRow.id == values["id"]).values(changes))
     return SavedGraph(values["id"], added)
-
-
-def insert_if_new(connection: Connection, table: type[Base], row: Mapping[str, Any]) -> bool:
-    """Insert a row unless one with its key exists already; return whether it was inserted.
-
-    A returned row indicates this on every database; counts of rows do not, PostgreSQL's driver gives none here.
-    """
-    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-    query = dialect.insert(table).values(row).on_conflict_do_nothing().returning(literal(1))
-    return connection.execute(query).first() is not None
 
 
 def _graph_summary(row: Row[Any]) -> StoredGraph:

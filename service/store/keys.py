@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, and_, delete, insert, or_, select, update
 
 from tapestry.service.store.audit import COMMAND_LINE, AuditLine, append_line
 from tapestry.service.store.database import StoreError
-from tapestry.service.store.graphs import insert_if_new
+from tapestry.service.store.insertion import insert_if_new
 from tapestry.service.store.sessions import Database, UnknownId
 from tapestry.service.store.tables import ApiKeyRow, SessionRow, TenantRow
 from tapestry.service.store.tenancy import DEFAULT, checked_tenant

@@ -16,7 +16,7 @@ from sqlalchemy import BigInteger, Connection, cast, func, insert, select
 from tapestry.optimizer.run.learning import Prior, focus_of, merged, mesh_kind, weight_of
 from tapestry.optimizer.run.plan import Rate
 from tapestry.service.store.codec import mesh_of, stored_options
-from tapestry.service.store.graphs import insert_if_new
+from tapestry.service.store.insertion import insert_if_new
 from tapestry.service.store.records import LearnedRate
 from tapestry.service.store.sessions import Database, UnknownId
 from tapestry.service.store.tables import RateRow, RunRow, SnapshotRow

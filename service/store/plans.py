@@ -12,7 +12,7 @@ from tapestry.optimizer import Plan
 from tapestry.rewrites import Move
 from tapestry.service.store.codec import graph_of, plans_of, stored_plan
 from tapestry.service.store.database import StoreError
-from tapestry.service.store.graphs import insert_if_new
+from tapestry.service.store.insertion import insert_if_new
 from tapestry.service.store.records import StoredPlan
 from tapestry.service.store.sessions import Database, UnknownId
 from tapestry.service.store.tables import ArtifactRow, GraphRow, PlanRow, RunRow

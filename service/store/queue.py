@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, delete, func, insert, select, update
 
 from tapestry.service.scheduling import USUAL
-from tapestry.service.store.graphs import insert_if_new
+from tapestry.service.store.insertion import insert_if_new
 from tapestry.service.store.notices import notify
 from tapestry.service.store.quotas import require_job
 from tapestry.service.store.records import Idempotency, Kind, Submitted

@@ -9,7 +9,7 @@ from sqlalchemy import select, update
 
 from tapestry.service.store.audit import COMMAND_LINE, AuditLine, append_line
 from tapestry.service.store.database import StoreError
-from tapestry.service.store.graphs import insert_if_new
+from tapestry.service.store.insertion import insert_if_new
 from tapestry.service.store.quotas import WEIGHT, QuotaLimits, limits_of
 from tapestry.service.store.sessions import Database
 from tapestry.service.store.tables import BatchRow, GraphRow, ImportRow, RunRow, TenantRow, TensorRow

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection, Row, delete, insert, select, update
 
-from tapestry.service.store.graphs import insert_if_new
+from tapestry.service.store.insertion import insert_if_new
 from tapestry.service.store.sessions import Database, UnknownId
 from tapestry.service.store.tables import ExecutionTensorRow, TensorRow
 from tapestry.service.store.tensor_values import NamedTensor, TensorPlace, TensorValue
