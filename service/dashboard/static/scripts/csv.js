@@ -1,5 +1,5 @@
 /**
- * A frontier as a table for other programs.
+ * Tables for other programs.
  * @module csv
  */
 
@@ -23,11 +23,12 @@ export function frontierCsv(plans) {
     ...["devices", "micro_batches", "stages", "schedule"],
     ...["recomputed_blocks", "offloaded_bytes", "moves"],
   ];
-  return (
-    [["plan", ...costs, "cost_model", "feasible", ...decisions], ...rows]
-      .map((row) => row.map(cell).join(","))
-      .join("\r\n") + "\r\n"
-  );
+  return csvOf([["plan", ...costs, "cost_model", "feasible", ...decisions], ...rows]);
+}
+
+/** Rows as text. @param {unknown[][]} rows @returns {string} RFC 4180 */
+export function csvOf(rows) {
+  return rows.map((row) => `${row.map(cell).join(",")}\r\n`).join("");
 }
 
 /** @param {unknown} value */

@@ -1,57 +1,58 @@
 /**
- * How the hypervolume grew.
+ * How the hypervolume grew, over the seconds or the evaluations.
  * @module history-plot
  */
 
-import { color, onTheme } from "./colors.js";
-import { element, fill } from "./dom.js";
-import { axis, draw, layout } from "./plotting.js";
+import { LineChart } from "./charts/lines.js";
 import { count, plain, several } from "./units.js";
 
 /** @typedef {{seconds: number, evaluations: number, front: number, hypervolume: number}} Point */
 
-/** A line over the seconds of searching. */
+const AXES = {
+  seconds: { title: "searched", unit: "s", isFromZero: true },
+  evaluations: { title: "evaluations", unit: "" },
+};
+
+/** A line of the hypervolume, a share of the objective space. */
 export class HistoryPlot {
   /** @param {HTMLElement} place */
   constructor(place) {
-    this.place = place;
+    this.chart = new LineChart(place, "The hypervolume over time");
     /** @type {Point[]} */
     this.points = [];
-    this.isDrawn = false;
-    onTheme(() => this.redraw());
+    /** @type {keyof AXES} */
+    this.over = "seconds";
   }
 
-  /** @param {Point[]} points */
-  show(points) {
-    this.points = points;
-    this.redraw();
-  }
-
-  redraw() {
-    const known = this.points.filter((point) => point.hypervolume > 0);
-    if (!known.length) return fill(this.place, element("p", { class: "empty" }, "Nothing to measure."));
-    if (!this.isDrawn) fill(this.place);
-    this.isDrawn = true;
-    const line = {
-      type: "scatter",
-      mode: known.length < 40 ? "lines+markers" : "lines",
-      x: known.map((point) => point.seconds),
-      y: known.map((point) => point.hypervolume),
-      text: known.map(
-        (point) =>
-          `${plain(point.seconds, 1)} s: ${plain(point.hypervolume, 4)}<br>` +
-          `${several(point.front, "plan")}, ${count(point.evaluations)} evaluations`,
-      ),
-      hovertemplate: "%{text}<extra></extra>",
-      line: { color: color("accent"), width: 2 },
-      marker: { size: 4 },
-    };
-    const shape = layout({
-      margin: { l: 52, r: 8, t: 4, b: 36 },
-      hovermode: "x",
-      xaxis: axis({ title: { text: "seconds of searching", standoff: 6 }, rangemode: "tozero", nticks: 7 }),
-      yaxis: axis({ nticks: 5, tickformat: ".3~f" }),
+  /** @param {Point[]} points @param {string} [over] what goes across */
+  show(points, over = this.over) {
+    this.over = over in AXES ? /** @type {keyof AXES} */ (over) : "seconds";
+    this.points = points.filter((point) => point.hypervolume > 0);
+    const last = this.points[this.points.length - 1];
+    this.chart.describe(
+      last
+        ? `The hypervolume over ${AXES[this.over].title}: ${plain(last.hypervolume, 4)} of 1 after ${plain(last.seconds, 1)} s`
+        : "The hypervolume: nothing to measure yet",
+    );
+    const note = (/** @type {number} */ k) => noteOf(this.points[k]);
+    const x = this.points.map((point) => point[this.over]);
+    const y = this.points.map((point) => point.hypervolume);
+    const series = last ? [{ name: "hypervolume", color: "accent", kind: /** @type {const} */ ("step"), x, y, note }] : [];
+    this.chart.show({
+      series,
+      x: AXES[this.over],
+      y: { title: "hypervolume", unit: "", isFromZero: false },
     });
-    return draw(this.place, [line], shape, { displayModeBar: false });
   }
+
+  /** The figures as rows, with their names first. @returns {unknown[][]} */
+  rows() {
+    const names = ["seconds", "evaluations", "front", "hypervolume"];
+    return [names, ...this.points.map((point) => names.map((name) => point[/** @type {keyof Point} */ (name)]))];
+  }
+}
+
+/** @param {Point} point */
+function noteOf({ hypervolume, front, evaluations }) {
+  return `${plain(hypervolume, 4)}; ${several(front, "plan")}, ${count(evaluations)} evaluations`;
 }

@@ -4,6 +4,7 @@
  * @module timeline
  */
 
+import { niceStep } from "./charts/scale.js";
 import { color, onTheme } from "./colors.js";
 import { element, fill } from "./dom.js";
 import { firstAfter } from "./trace.js";
@@ -246,10 +247,4 @@ export class Timeline {
     const isThere = k < lane.starts.length && lane.starts[k] <= this.#time(x + 1);
     return isThere ? { lane, k, device: device.name, stream: streams[stream] } : null;
   }
-}
-
-/** The step of 1, 2 or 5 times a power of ten next above. @param {number} least */
-function niceStep(least) {
-  const power = 10 ** Math.floor(Math.log10(least));
-  return power * ([1, 2, 5, 10].find((step) => step * power >= least) ?? 10);
 }

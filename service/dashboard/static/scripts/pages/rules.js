@@ -4,7 +4,7 @@ import { get } from "../api.js";
 import { byId, element, fill, say } from "../dom.js";
 import { watchHealth } from "../health.js";
 import { missing } from "../notice.js";
-import { RatesPlot } from "../rates-plot.js";
+import { showRates } from "../rates-plot.js";
 import { count, plain, several } from "../units.js";
 
 const HEAD = ["rule", "operators", "mesh", "objectives", "runs", "applied", "improved", "rate", "hypervolume"];
@@ -28,7 +28,7 @@ function showLearned({ prior, rules, snapshots }) {
       ? `Prior ${prior}. The last ${runs}, by credit of a thousand applied moves.`
       : "Nothing yet: each run of this release tells what its moves brought.",
   );
-  new RatesPlot(byId("rates-plot")).show(snapshots);
+  showRates(byId("rates-plot"), snapshots);
   if (!rules.length) return;
   const rows = [...rules].sort(
     (one, other) =>

@@ -1,0 +1,119 @@
+/**
+ * A drawing on a canvas of the width of its place: redrawn with its size and the theme, saved as PNG and SVG.
+ * @module charts/figure
+ */
+
+import { color, onTheme } from "../colors.js";
+import { element, fill } from "../dom.js";
+import { SvgPen } from "./pen.js";
+
+/** @typedef {import("./pen.js").Pen} Pen */
+
+const PNG_SCALE = 2;
+
+/** The base of all charts: they have a `paint` and, where the pointer matters, `hover` and `leave`. */
+export class Figure {
+  /** @param {HTMLElement} place @param {string} label what it shows, for those who do not see it */
+  constructor(place, label) {
+    this.label = label;
+    this.canvas = element("canvas", { tabindex: 0, role: "img", "aria-label": label });
+    this.tooltip = element("div", { class: "tooltip", hidden: true });
+    this.place = element("div", { class: "figure" }, this.canvas, this.tooltip);
+    fill(place, this.place);
+    this.isWaiting = false;
+    new ResizeObserver(() => this.redraw()).observe(this.place);
+    onTheme(() => this.redraw());
+    this.canvas.addEventListener("pointermove", (/** @type {PointerEvent} */ event) =>
+      this.hover(event.offsetX, event.offsetY),
+    );
+    this.canvas.addEventListener("pointerleave", () => this.leave());
+  }
+
+  get width() {
+    return this.place.clientWidth;
+  }
+
+  /** px; by default that of the place. */
+  get height() {
+    return this.place.clientHeight;
+  }
+
+  /** @param {string} label */
+  describe(label) {
+    this.label = label;
+    this.canvas.setAttribute("aria-label", label);
+  }
+
+  /** Draw everything. @param {Pen} _pen @param {number} _width @param {number} _height px */
+  paint(_pen, _width, _height) {
+    throw new Error("a figure has its own way to paint");
+  }
+
+  /** @param {number} _x @param {number} _y px */
+  hover(_x, _y) {
+    // most figures have nothing to say
+  }
+
+  leave() {
+    this.tooltip.hidden = true;
+  }
+
+  redraw() {
+    if (this.isWaiting) return;
+    this.isWaiting = true;
+    requestAnimationFrame(() => {
+      this.isWaiting = false;
+      this.#draw();
+    });
+  }
+
+  #draw() {
+    const { width, height } = this;
+    if (!width || !height) return;
+    const ratio = window.devicePixelRatio;
+    this.canvas.width = Math.round(width * ratio);
+    this.canvas.height = Math.round(height * ratio);
+    this.canvas.style.height = `${height}px`;
+    const pen = this.canvas.getContext("2d");
+    pen.scale(ratio, ratio);
+    this.paint(pen, width, height);
+  }
+
+  /** Show texts near a place, inside of the figure. @param {number} x @param {number} y @param {...any} children */
+  explain(x, y, ...children) {
+    fill(this.tooltip, ...children);
+    this.tooltip.hidden = false;
+    const { offsetWidth, offsetHeight } = this.tooltip;
+    const left = x + 14 + offsetWidth > this.width ? x - 14 - offsetWidth : x + 14;
+    const top = y + 14 + offsetHeight > this.height ? y - 10 - offsetHeight : y + 14;
+    this.tooltip.style.left = `${Math.max(0, left)}px`;
+    this.tooltip.style.top = `${Math.max(0, top)}px`;
+  }
+
+  /** The drawing as an SVG document, in the colors of the theme. */
+  svg() {
+    const pen = new SvgPen();
+    this.paint(pen, this.width, this.height);
+    return pen.text(this.width, this.height, color("surface"), this.label);
+  }
+
+  /** The drawing as a PNG, twice its size. @returns {Promise<Blob>} */
+  png() {
+    const canvas = document.createElement("canvas");
+    canvas.width = this.width * PNG_SCALE;
+    canvas.height = this.height * PNG_SCALE;
+    const pen = canvas.getContext("2d");
+    pen.scale(PNG_SCALE, PNG_SCALE);
+    pen.fillStyle = color("surface");
+    pen.fillRect(0, 0, this.width, this.height);
+    this.paint(pen, this.width, this.height);
+    return new Promise((resolve, reject) =>
+      canvas.toBlob((blob) => (blob ? resolve(blob) : reject(new Error("the picture is too large"))), "image/png"),
+    );
+  }
+}
+
+/** The font of figures. @param {number} size px @param {number} [weight] */
+export function font(size, weight = 400) {
+  return `${weight} ${size}px ${getComputedStyle(document.body).fontFamily}`;
+}

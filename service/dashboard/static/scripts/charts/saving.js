@@ -1,0 +1,38 @@
+/**
+ * Buttons that save a figure as PNG and SVG, and its figures as CSV.
+ * @module charts/saving
+ */
+
+import { save } from "../copying.js";
+import { csvOf } from "../csv.js";
+import { element } from "../dom.js";
+
+/**
+ * A menu of what can be saved.
+ * @param {{svg: () => string, png: () => Promise<Blob>}} figure
+ * @param {() => string} name of the files, without an ending
+ * @param {() => unknown[][]} [rows] of the CSV, the first has the names and units
+ */
+export function saveMenu(figure, name, rows) {
+  const button = (/** @type {string} */ title, /** @type {() => void | Promise<void>} */ action) =>
+    element("button", { type: "button", onclick: () => ((menu.open = false), void action()) }, title);
+  const menu = element(
+    "details",
+    { class: "save-menu" },
+    element("summary", { class: "button small", "aria-label": "Save this drawing" }, "Save"),
+    element(
+      "div",
+      {},
+      button("PNG", async () => save(`${name()}.png`, await figure.png())),
+      button("SVG", () => save(`${name()}.svg`, new Blob([figure.svg()], { type: "image/svg+xml" }))),
+      rows ? button("CSV", () => save(`${name()}.csv`, new Blob([csvOf(rows())], { type: "text/csv" }))) : null,
+    ),
+  );
+  menu.addEventListener("focusout", (/** @type {FocusEvent} */ event) => {
+    if (event.relatedTarget instanceof Node && !menu.contains(event.relatedTarget)) menu.open = false;
+  });
+  menu.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
+    if (event.key === "Escape") menu.open = false;
+  });
+  return menu;
+}
