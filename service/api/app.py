@@ -28,6 +28,7 @@ from tapestry.service.api import (
     reference,
     rewrites,
     runs,
+    shardings,
     tensors,
 )
 from tapestry.service.api.audit import AuditLog
@@ -109,6 +110,7 @@ def create_app(settings: ServiceSettings) -> FastAPI:
             events.router,
             plans.router,
             drawings.router,
+            shardings.router,
         ),
         *(executions.forms, executions.router, tensors.router),
         *(new_router(), learned.router, layouts.router, audit.router, quotas.router),

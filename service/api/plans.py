@@ -105,6 +105,7 @@ def get_plan(plan_id: PlanId, request: Request, parts: Parts) -> Response:
             "graph": f"{path}/graph",
             "moves": f"{path}/moves",
             "drawing": f"{path}/drawing",
+            "sharding": f"{path}/sharding",
             "explanation": f"{path}/explanation",
             "executions": f"{path}/executions",
             "run": f"/v1/runs/{plan.run_id}",

@@ -21,6 +21,7 @@ from tests.service.api.conftest import Service
         "/v1/plans/{plan}/moves",
         pytest.param("/v1/plans/{plan}/explanation", marks=pytest.mark.slow),
         "/v1/plans/{plan}/graph",
+        "/v1/plans/{plan}/sharding",
         "/v1/meshes",
         "/v1/meshes/dgx-h100",
     ],

@@ -48,6 +48,7 @@ DESIGNED = {
     "/v1/plans/{plan_id}/moves": {"get"},
     "/v1/plans/{plan_id}/explanation": {"get"},
     "/v1/plans/{plan_id}/drawing": {"get"},
+    "/v1/plans/{plan_id}/sharding": {"get"},
     "/v1/plans/{plan_id}/export": {"get", "post"},
     "/v1/plans/{plan_id}/executions": {"post"},
     "/v1/executions/{execution_id}": {"get", "delete"},

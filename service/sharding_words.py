@@ -1,0 +1,343 @@
+"""The sharding of a plan in words: what is split over which mesh axes, what is gathered, and what that costs.
+
+Everything follows from the plan. Shares of work are those of the flops of matrix products, or of all blocks where a
+program has none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from tapestry.costmodel.degrees import is_product
+from tapestry.optimizer.analysis.plan_traffic import PlanTraffic, Redistribution
+from tapestry.teg.brief import counted
+from tapestry.teg.graph import Block, Graph
+from tapestry.teg.model_layers import model_layers
+from tapestry.teg.sharding.boundary import with_boundary
+from tapestry.teg.sharding.mesh_shape import MeshShape
+from tapestry.teg.sharding.placement import Placements
+from tapestry.teg.sharding.plan_offload import plan_offload
+from tapestry.teg.sharding.possible_rounds import batch_dims
+from tapestry.teg.sharding.strategy import read_of
+from tapestry.teg.signature import PARALLEL, rows_of
+
+NAMED_SHARE = 0.1  # of the work, from which on a split is named
+HEADLINE_SHARE = 0.5  # of the largest share, from which on a split is in the headline
+GATHERED_SHARE = 0.2  # of the weights, from which on the headline says that they are gathered
+SAME = 0.005  # relative difference that is none
+GATHERS = ("all_gather", "broadcast")
+REDUCED = {"all_reduce": "all-reduced", "reduce_scatter": "reduce-scattered"}
+LETTERS = re.compile(
+    r"[a-z]?[\d.]*", re.IGNORECASE
+)  # names of index dimensions that say nothing: `m`, `d1`, `n.1`
+WEIGHTS = "parameter"
+
+
+def words_of(
+    placements: Placements,
+    mesh_axes: Sequence[tuple[str, int]],
+    traffic: PlanTraffic,
+    cost: Mapping[str, float],
+    fastest: Mapping[str, float] | None,
+) -> dict[str, Any]:
+    """Describe a plan in a `headline` and in `sentences`, each with its `topic`.
+
+    `mesh_axes` are those of the whole mesh, `cost` are the plan's costs and `fastest` those of the fastest plan of its
+    run; None if it is the plan itself.
+    """
+    words = _Words(placements, mesh_axes, traffic, cost, fastest)
+    topics: tuple[tuple[str, Callable[[], str]], ...] = (
+        ("Devices", words.devices),
+        ("Work", words.splits),
+        ("Weights", words.weights),
+        ("Sums", words.sums),
+        ("Other moves", words.others),
+        ("Pipeline", words.stages),
+        ("Micro-batches", words.rounds),
+        ("Recomputation", words.recomputation),
+        ("Offload", words.offload),
+        ("Compared", words.comparison),
+    )
+    sentences = [(topic, write()) for topic, write in topics]
+    return {
+        "headline": "; ".join(part for part in words.headline() if part),
+        "sentences": [{"topic": topic, "text": text} for topic, text in sentences if text],
+    }
+
+
+class _Words:
+    def __init__(
+        self,
+        placements: Placements,
+        mesh_axes: Sequence[tuple[str, int]],
+        traffic: PlanTraffic,
+        cost: Mapping[str, float],
+        fastest: Mapping[str, float] | None,
+    ) -> None:
+        self.graph = traffic.program.abstract
+        self.placements = with_boundary(self.graph, placements)
+        self.mesh_axes, self.traffic, self.cost, self.fastest = mesh_axes, traffic, cost, fastest
+        self.shape = traffic.program.mesh_shape
+        self.split_names = {axis: _split_names(self, axis) for axis, size in self.shape.axes if size > 1}
+
+    def headline(self) -> Iterator[str]:
+        """Yield what is most important, in a few words each."""
+        axes_by_text: dict[str, list[str]] = {}
+        for axis, names in self.split_names.items():
+            if names:
+                text = _joined([name for name, share in names if share >= HEADLINE_SHARE * names[0][1]])
+                axes_by_text.setdefault(text, []).append(axis)
+        over = [f"{text} over {_joined(axes)}" for text, axes in axes_by_text.items()]
+        repeated = (
+            "most work is repeated on every device"
+            if self._splits_any()
+            else "every device computes everything"
+        )
+        yield ", ".join(over) or (
+            repeated if len(self.traffic.devices) > 1 else "one device computes everything"
+        )
+        yield self._weights_in_short()
+        if self.placements.stages is not None:
+            yield counted(self.placements.stages.count, "stage")
+        if self.placements.rounds is not None:
+            yield f"{self.placements.rounds.count} micro-batches"
+        yield self._compared("peak_memory_bytes", "memory") if self.fastest else "the fastest plan of its run"
+
+    def devices(self) -> str:
+        count, whole = len(self.traffic.devices), MeshShape(tuple(self.mesh_axes)).device_count
+        axes = " × ".join(f"{size} {name}" for name, size in self.shape.axes)
+        if count == whole and self.placements.stages is None:
+            return f"All {counted(whole, 'device')} work, {axes}."
+        each = f", {axes} in each stage" if self.placements.stages is not None else f", {axes}"
+        return f"{count} of {counted(whole, 'device')} work{each}."
+
+    def splits(self) -> str:
+        parts = []
+        for axis, names in self.split_names.items():
+            if names:
+                texts = [f"{name} ({_percent(share)} of the work)" for name, share in names]
+                parts.append(f"over {axis}: {_joined(texts)}")
+            else:
+                parts.append(f"over {axis}: nothing, so that devices along it repeat the work")
+        return f"Split {'; '.join(parts)}." if parts else ""
+
+    def weights(self) -> str:
+        """Describe how weights are stored, and what of them is gathered."""
+        sources = [block for block in self.graph.sources if block.definition.get("role") == WEIGHTS]
+        if not sources:
+            return ""
+        sizes = {block.site: self.graph.tensors[block.outputs[0]].type.size_bytes for block in sources}
+        total = sum(sizes.values())
+        over = []
+        for axis, size in self.shape.axes:
+            split = sum(sizes[block.site] for block in sources if axis in self._axes_of(block))
+            if size > 1 and total and split:
+                over.append(f"{_percent(split / total)} of their bytes are split over {axis}")
+        stored = _joined(over) if over else "each device has all of them"
+        gathered, others = self._weight_copies()
+        if gathered:
+            stored += f"; {_moved(gathered)} gather them before they are read"
+        if others:
+            stored += f"; {_moved(others)} move them otherwise"
+        return f"Weights: {stored}."
+
+    def sums(self) -> str:
+        """Describe what becomes of partial results."""
+        found = [each for each in self.traffic.redistributions if each.source.spec.partial]
+        texts = []
+        for kind, done in REDUCED.items():
+            mine = [each for each in found if any(of.kind == kind for of in each.exchanges)]
+            if mine:
+                axes = {of.axis: None for each in mine for of in each.exchanges if of.kind == kind}
+                texts.append(f"{done} over {_joined(list(axes))} in {_moved(mine)}")
+        return f"Partial results are {_joined(texts)}." if texts else ""
+
+    def others(self) -> str:
+        """Describe what is redistributed beside weights and partial results."""
+        weights = {id(each) for both in self._weight_copies() for each in both}
+        found = [
+            each
+            for each in self.traffic.redistributions
+            if id(each) not in weights and not each.source.spec.partial and each.exchanges
+        ]
+        between = [each for each in found if each.source.stage != each.result.stage]
+        within = [each for each in found if each.source.stage == each.result.stage]
+        texts = [f"{_moved(within)} change the sharding of activations"] if within else []
+        texts += [f"{_moved(between)} pass values from stage to stage"] if between else []
+        local = [each for each in self.traffic.redistributions if not each.exchanges]
+        texts += [f"{_moved(local)} rearrange what devices hold already"] if local else []
+        return _sentence(_joined(texts))
+
+    def stages(self) -> str:
+        stages = self.placements.stages
+        if stages is None:
+            return ""
+        name = "a schedule given by hand" if stages.is_by_hand else f"the schedule {stages.schedule}"
+        return f"{_sentence(counted(stages.count, 'stage'))[:-1]} take turns by {name}."
+
+    def rounds(self) -> str:
+        rounds = self.placements.rounds
+        if rounds is None:
+            return ""
+        return f"{rounds.count} rounds, each on a slice of dimension {rounds.dim} of {rounds.source}."
+
+    def recomputation(self) -> str:
+        again = [block for block in self.graph.blocks if block.repetition]
+        return f"{_sentence(counted(len(again), 'block'))[:-1]} compute a value again." if again else ""
+
+    def offload(self) -> str:
+        found = plan_offload(self.graph, self.placements)
+        if found is None:
+            return ""
+        what = [
+            counted(found.values, "value") if found.values else "",
+            counted(found.states, "tensor") + " of state" if found.states else "",
+        ]
+        return f"{_joined([text for text in what if text])} wait on the hosts, {found.bytes:,} B before sharding."
+
+    def comparison(self) -> str:
+        if self.fastest is None:
+            return "No plan of the run is faster."
+        texts = [
+            self._compared("peak_memory_bytes", "memory on the fullest device"),
+            self._compared("time_s", "time"),
+            self._compared("traffic_bytes", "traffic"),
+        ]
+        return f"Beside the fastest plan of the run: {_joined([text for text in texts if text])}."
+
+    def _compared(self, name: str, what: str) -> str:
+        """Compare a cost with that of the fastest plan: `31 % less memory than the fastest`."""
+        assert self.fastest is not None
+        own, other = self.cost.get(name), self.fastest.get(name)
+        if own is None or other is None:
+            return ""
+        than = " than the fastest" if what == "memory" else ""
+        if other == 0 or own == 0:
+            return "" if own == other else f"{'no' if own == 0 else 'more'} {what}{than}"
+        if abs(own / other - 1) < SAME:
+            return f"as much {what}{' as the fastest' if than else ''}"
+        if own < 0.01 * other:
+            return f"{_percent(own / other)} of the {what}{' of the fastest' if than else ''}"
+        if own >= 2 * other:
+            return f"{own / other:.3g} times the {what}{' of the fastest' if than else ''}"
+        return f"{_percent(abs(own / other - 1))} {'more' if own > other else 'less'} {what}{than}"
+
+    def _weights_in_short(self) -> str:
+        sources = [block for block in self.graph.sources if block.definition.get("role") == WEIGHTS]
+        if not sources:
+            return ""
+        gathered = {each.tensor for each in self._weight_copies()[0]}
+        sizes = {block.outputs[0]: self.graph.tensors[block.outputs[0]].type.size_bytes for block in sources}
+        if sum(sizes[tensor] for tensor in gathered) >= GATHERED_SHARE * sum(sizes.values()) > 0:
+            layers = model_layers(self.graph)
+            return "weights gathered " + (
+                "per layer" if len({layers.get(t) for t in gathered}) > 1 else "before use"
+            )
+        is_split = any(self._axes_of(block) for block in sources)
+        return "weights stay split" if is_split else "weights replicated"
+
+    def _weight_copies(self) -> tuple[list[Redistribution], list[Redistribution]]:
+        """Return the copies of weights that gather, and those that move them otherwise."""
+        mine = [
+            each
+            for each in self.traffic.redistributions
+            if each.exchanges and self.graph.producers[each.tensor].definition.get("role") == WEIGHTS
+        ]
+        gathers = [each for each in mine if all(of.kind in GATHERS for of in each.exchanges)]
+        return gathers, [each for each in mine if not all(of.kind in GATHERS for of in each.exchanges)]
+
+    def _splits_any(self) -> bool:
+        """Return whether any block that computes is split."""
+        return any(self._axes_of(self.graph.by_site[site]) for site in self.traffic.blocks)
+
+    def _axes_of(self, block: Block) -> set[str]:
+        """Return the mesh axes over which the strategy of a block splits anything."""
+        names = {s.name: s.axis for s in self.shape.sub_axes}
+        return {names[a] for split in self.placements.of(block).strategy.splits for a in split.axes}
+
+
+def _split_names(words: _Words, axis: str) -> list[tuple[str, float]]:
+    """Return what the work is split by over an axis, with the shares of the work, the largest first.
+
+    Of blocks that split two dimensions over one axis both are named.
+    """
+    graph, found, total = words.graph, defaultdict[str, float](float), 0.0
+    names, batch = {s.name: s.axis for s in words.shape.sub_axes}, batch_dims(graph)
+    weighed = [
+        (block, float(words.traffic.blocks[block.site].flops))
+        for block in graph.blocks
+        if block.site in words.traffic.blocks and block.signature is not None
+    ]
+    products = [
+        pair
+        for pair in weighed
+        if pair[0].signature is not None and is_product(pair[0].signature) and pair[1]
+    ]
+    for block, work in products or weighed:
+        assert block.signature is not None
+        total += work
+        splits = words.placements.of(block).strategy.splits
+        for name in {
+            dimension_name(graph, block, k, batch.get(block.site))
+            for k, split in enumerate(splits)
+            if any(names[a] == axis for a in split.axes)
+        }:
+            found[name] += work
+    shares = [(name, work / total) for name, work in found.items() if total and work >= NAMED_SHARE * total]
+    return sorted(shares, key=lambda each: (-each[1], each[0]))
+
+
+def dimension_name(graph: Graph, block: Block, dim: int, batch: int | None) -> str:
+    """Return a name for an index dimension of a block, for readers.
+
+    That is its own if it is a word; otherwise what it is: the batch, sums, features that a weight makes, heads
+    (products that stand side by side, of which neither operand is a weight), or rows.
+    """
+    assert block.signature is not None
+    own = block.signature.dims[dim]
+    if dim == batch:
+        return "batch"
+    if not LETTERS.fullmatch(own.name):
+        return own.name
+    if own.kind != PARALLEL:
+        return "terms of sums"
+    reads = [{row.dim for row in rows_of(each) if row is not None} for each in block.signature.inputs]
+    weights = [
+        graph.producers[read_of(graph, block.site, k).root].definition.get("role") == WEIGHTS
+        for k in range(len(reads))
+    ]
+    if not is_product(block.signature):
+        return "rows"
+    summed = {k for k, each in enumerate(block.signature.dims) if each.kind != PARALLEL}
+    factors = [k for k, dims in enumerate(reads) if dims & summed]
+    if all(dim in reads[k] for k in factors):
+        return "groups of weights" if any(weights[k] for k in factors) else "heads"
+    return "features" if any(weights[k] and dim in reads[k] for k in factors) else "rows"
+
+
+def _moved(redistributions: Sequence[Redistribution]) -> str:
+    times = sum(each.times for each in redistributions)
+    size = sum(each.traffic_bytes for each in redistributions)
+    return f"{times:,} {'copy' if times == 1 else 'copies'} ({_size(size)})"
+
+
+def _size(size_bytes: int) -> str:
+    for factor, unit in ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
+        if size_bytes >= factor:
+            return f"{size_bytes / factor:.4g} {unit}"
+    return f"{size_bytes} B"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %" if share >= 0.095 else f"{100 * share:.2g} %"
+
+
+def _joined(texts: Sequence[str]) -> str:
+    return " and ".join(texts) if len(texts) < 3 else f"{', '.join(texts[:-1])} and {texts[-1]}"
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}." if text else ""
