@@ -356,7 +356,8 @@ def _mesh(mesh: Mesh, traffic: PlanTraffic) -> dict[str, Any]:
             for k, axis in enumerate(mesh.axes)
         ],
         "sub_axes": [
-            {"name": sub.name, "axis": names.index(sub.axis), "size": sub.size} for sub in program.mesh_shape.sub_axes
+            {"name": sub.name, "axis": names.index(sub.axis), "size": sub.size}
+            for sub in program.mesh_shape.sub_axes
         ],
         "stages": 1 if program.stages is None else program.stages.count,
         "devices": list(traffic.devices),

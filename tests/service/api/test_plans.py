@@ -360,7 +360,9 @@ def test_executions_need_a_place_in_the_queue(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["0" * 12, f"{'0' * 12}-{'0' * 12}", "x", "-", "%00", "a-b-c", "0" * 3000])
-@pytest.mark.parametrize("path", ["", "/moves", "/explanation", "/sharding", "/graph", "/export?to=teg", "/export?to=dot"])
+@pytest.mark.parametrize(
+    "path", ["", "/moves", "/explanation", "/sharding", "/graph", "/export?to=teg", "/export?to=dot"]
+)
 def test_unknown_plans_are_not_found(shared: Service, wrong: str, path: str) -> None:
     complaint(shared.http.get(f"/v1/plans/{wrong}{path}"), 404, "unknown_id")
 
