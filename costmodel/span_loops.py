@@ -27,11 +27,13 @@ from tapestry.costmodel.stage_scans import take_lane
 class Timeline(NamedTuple):
     """The spans of a plan in the order of issue, and the clocks while they are found. Times are in ticks.
 
-    `what` `(spans,)` is the slot of a block, or -1 - the edge of a copy; `count` `(1,)` how many spans there are. `now`
-    `(stages,)` and `free` `(stages, queues)` are when devices of a stage, and their queues, have nothing left to do.
+    `what` `(spans,)` is the slot of a block, or -1 - the edge of a copy, `round` that in which it is run (0 for what is
+    run once); `count` `(1,)` how many spans there are. `now` `(stages,)` and `free` `(stages, queues)` are when devices
+    of a stage, and their queues, have nothing left to do.
     """
 
     what: np.ndarray
+    round: np.ndarray
     start: np.ndarray
     end: np.ndarray
     count: np.ndarray  # type: ignore[assignment]  # hides tuple.count, which nobody calls on a timeline
@@ -43,37 +45,50 @@ def timeline_of(
     space: CompiledSpace, state: EvaluationState, slot_ticks: np.ndarray, copy_ticks: np.ndarray
 ) -> Timeline:
     """Return the timeline of the plan in `state`, whose blocks and copies take `slot_ticks` and `copy_ticks`."""
-    spans = int(_spans_in(space, state))
+    spans = span_count(space, state)
     stages, queues = space.stage_count, space.queue_count
-    zeros = np.zeros(spans, np.int32), np.zeros(spans, np.int64), np.zeros(spans, np.int64)
+    zeros = np.zeros(spans, np.int32), np.zeros(spans, np.int32), np.zeros(spans, np.int64)
     clocks = np.zeros(1, np.int64), np.zeros(stages, np.int64), np.zeros((stages, queues), np.int64)
-    timeline = Timeline(*zeros, *clocks)
+    timeline = Timeline(*zeros, np.zeros(spans, np.int64), *clocks)
     issue = _issue_in_stages if stages > 1 else _issue_in_rounds
     issue(space, state, slot_ticks, copy_ticks, timeline)
     return timeline
 
 
-def critical_ticks(timeline: Timeline, slots: int, edges: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the ticks of blocks `(slots,)` and the number of copies `(edges,)` on the critical path.
+def span_count(space: CompiledSpace, state: EvaluationState) -> int:
+    """Return how many spans the timeline of the plan in `state` has at most."""
+    return int(_spans_in(space, state))
+
+
+def critical_spans(timeline: Timeline) -> np.ndarray:
+    """Return the numbers of the spans on the critical path, in the order of time.
 
     These are the spans that follow each other without a gap up to the end of the plan: before each comes what was
     issued last of what ended when it began.
     """
-    order = np.argsort(timeline.end, kind="stable")
+    count = int(timeline.count[0])
+    order, path = np.argsort(timeline.end[:count], kind="stable"), np.zeros(count, np.int64)
+    return path[: int(_walk(timeline, order, timeline.end[order], path))][::-1]
+
+
+def critical_ticks(timeline: Timeline, slots: int, edges: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ticks of blocks `(slots,)` and the number of copies `(edges,)` on the critical path."""
+    path = critical_spans(timeline)
+    what, ticks = timeline.what[path], (timeline.end - timeline.start)[path]
     block_ticks, copies = np.zeros(slots, np.int64), np.zeros(edges, np.int64)
-    _walk(timeline, order, timeline.end[order], block_ticks, copies)
+    np.add.at(block_ticks, what[what >= 0], ticks[what >= 0])
+    np.add.at(copies, -1 - what[what < 0], 1)
     return block_ticks, copies
 
 
 @njit(_nrt=False)
-def _walk(timeline, order, ends, block_ticks, copies):
+def _walk(timeline, order, ends, path):
     at = order[order.shape[0] - 1] if order.shape[0] > 0 else np.int64(-1)
+    length = np.int64(0)
     while at >= 0:
+        path[length] = at
+        length += 1
         begin = timeline.start[at]
-        if timeline.what[at] >= 0:
-            block_ticks[timeline.what[at]] += timeline.end[at] - begin
-        else:
-            copies[-1 - timeline.what[at]] += 1
         place = np.searchsorted(ends, begin, side="right") - 1
         while place >= 0 and ends[place] == begin:
             before = order[place]
@@ -81,6 +96,7 @@ def _walk(timeline, order, ends, block_ticks, copies):
                 break
             place -= 1
         at = order[place] if place >= 0 and ends[place] == begin else np.int64(-1)
+    return length
 
 
 @njit(_nrt=False)
@@ -117,21 +133,21 @@ def _spans_of(space, state, first, end_slot):
 
 
 @njit(_nrt=False, inline="always")
-def _add(timeline, what, start, end):
+def _add(timeline, what, number, start, end):
     at = timeline.count[0]
-    timeline.what[at], timeline.start[at], timeline.end[at] = what, start, end
+    timeline.what[at], timeline.round[at], timeline.start[at], timeline.end[at] = what, number, start, end
     timeline.count[0] = at + 1
 
 
 @njit(_nrt=False)
-def _run(space, state, slot_ticks, copy_ticks, timeline, stage, first, end_slot, is_first):
-    """Run the blocks of slots on a stage, and the copies within it."""
+def _run(space, state, slot_ticks, copy_ticks, timeline, stage, first, end_slot, number):
+    """Run the blocks of slots on a stage, and the copies within it, in a round."""
     cores, taken = space.cores[stage], space.communication_cores[stage]
     free, now = timeline.free[stage], timeline.now[stage]
     for k in range(first, end_slot):
         e = state.first_due[k]
         while e >= 0:
-            if is_first or not state.is_once[e]:
+            if number == 0 or not state.is_once[e]:
                 start = now
                 for q in range(free.shape[0]):
                     if free.shape[0] == 1 or state.copy_queues[e] >> q & 1:
@@ -141,7 +157,7 @@ def _run(space, state, slot_ticks, copy_ticks, timeline, stage, first, end_slot,
                     if free.shape[0] == 1 or state.copy_queues[e] >> q & 1:
                         free[q] = end
                 state.ready[space.edge_slot[e]] = max(state.ready[space.edge_slot[e]], end)
-                _add(timeline, -1 - e, start, end)
+                _add(timeline, -1 - e, number, start, end)
             e = state.next_due[e]
         now = max(now, state.ready[k])
         state.ready[k] = 0
@@ -151,21 +167,21 @@ def _run(space, state, slot_ticks, copy_ticks, timeline, stage, first, end_slot,
         ticks = slot_ticks[k]
         if link > now and taken > 0:
             ticks += min(ticks * taken // (cores - taken), (link - now) * taken // cores)
-        _add(timeline, k, now, now + ticks)
+        _add(timeline, k, number, now, now + ticks)
         now += ticks
     timeline.now[stage] = now
 
 
 @njit(_nrt=False)
 def _issue_in_rounds(space, state, slot_ticks, copy_ticks, timeline):
-    begin, alone, always = np.int64(0), np.int64(0), np.bool_(True)  # literals would be compiled apart
+    begin, alone, once = np.int64(0), np.int64(0), np.int64(0)  # literals would be compiled apart
     for loop in range(space.loops.shape[0]):
         first, end = space.loops[loop, 0], space.loops[loop, 1]
-        _run(space, state, slot_ticks, copy_ticks, timeline, alone, begin, first, always)
+        _run(space, state, slot_ticks, copy_ticks, timeline, alone, begin, first, once)
         for number in range(space.round_count):
-            _run(space, state, slot_ticks, copy_ticks, timeline, alone, first, end, number == 0)
+            _run(space, state, slot_ticks, copy_ticks, timeline, alone, first, end, np.int64(number))
         begin = end
-    _run(space, state, slot_ticks, copy_ticks, timeline, alone, begin, space.slot_count, always)
+    _run(space, state, slot_ticks, copy_ticks, timeline, alone, begin, space.slot_count, once)
 
 
 @njit(_nrt=False)
@@ -182,7 +198,7 @@ def _issue_in_stages(space, state, slot_ticks, copy_ticks, timeline):
             while e >= 0:
                 is_alike = space.lap[space.edge_slot[e]] > 0 and not state.is_once[e]
                 if is_alike or is_last:
-                    _send(space, state, copy_ticks, timeline, e, made_in if is_alike else 0)
+                    _send(space, state, copy_ticks, timeline, e, made_in if is_alike else np.int64(0))
                 e = state.next_sent[e]
         e = state.first_begun[piece]
         while e >= 0:
@@ -199,7 +215,7 @@ def _issue_in_stages(space, state, slot_ticks, copy_ticks, timeline):
                 timeline.now[sender] = max(timeline.now[sender], end)
             e = state.next_waited[e]
         stage, end_slot = space.pieces[piece, PIECE_STAGE], space.pieces[piece, PIECE_END]
-        _run(space, state, slot_ticks, copy_ticks, timeline, stage, first, end_slot, number == 0)
+        _run(space, state, slot_ticks, copy_ticks, timeline, stage, first, end_slot, number)
 
 
 @njit(_nrt=False)
@@ -212,4 +228,4 @@ def _send(space, state, copy_ticks, timeline, e, number):
         if timeline.free.shape[1] == 1 or state.copy_queues[e] >> q & 1:
             start = max(start, timeline.free[source, q], timeline.free[target, q])
     start, end = take_lane(space, state, e, number, start, copy_ticks[e])
-    _add(timeline, -1 - e, start, end)
+    _add(timeline, -1 - e, number, start, end)

@@ -39,9 +39,9 @@ def estimate_time(space: PlanSpace, genes: Genes) -> TimeEstimate:
     block_ticks, copies = critical_ticks(timeline, len(slot_ticks), len(copy_ticks))
     found: Counter[TimeClass] = Counter()
     for slot in np.flatnonzero(block_ticks).tolist():
-        found[_block_class(space, slot)] += int(block_ticks[slot])
+        found[time_class_of_slot(space, slot)] += int(block_ticks[slot])
     for edge in np.flatnonzero(copies).tolist():
-        for time_class, ticks in _copy_classes(space, strategies, edge, int(copy_ticks[edge])):
+        for time_class, ticks in copy_classes(space, strategies, edge, int(copy_ticks[edge])):
             found[time_class] += int(copies[edge]) * ticks
     return TimeEstimate.of({each: ticks for each, ticks in found.items() if ticks})
 
@@ -55,12 +55,12 @@ def _medians(
         return slot_ticks, copy_ticks
     blocks = [_block_ticks(space, slot, ticks) for slot, ticks in enumerate(slot_ticks.tolist())]
     made = copy_ticks.copy()
-    for edge in _copied(space, state):
+    for edge in copied_edges(space, state):
         made[edge] = _copy_ticks(space, strategies, edge, int(copy_ticks[edge]))
     return np.array(blocks, dtype=np.int64), made
 
 
-def _copied(space: PlanSpace, state: EvaluationState) -> Iterator[int]:
+def copied_edges(space: PlanSpace, state: EvaluationState) -> Iterator[int]:
     """Yield the edges that have a copy of their own."""
     lists = [(state.first_due, state.next_due)]
     if space.space.stage_count > 1:
@@ -75,7 +75,7 @@ def _copied(space: PlanSpace, state: EvaluationState) -> Iterator[int]:
 
 def _block_ticks(space: PlanSpace, slot: int, ticks: int) -> int:
     """Return the median of the time of a block, given that in the space."""
-    return _median(space, _block_class(space, slot), ticks)
+    return _median(space, time_class_of_slot(space, slot), ticks)
 
 
 def _copy_ticks(space: PlanSpace, strategies: np.ndarray, edge: int, ticks: int) -> int:
@@ -89,7 +89,7 @@ def _median(space: PlanSpace, time_class: TimeClass, ticks: int) -> int:
     return round(ticks / quantile_factor(space.mesh.device.quantile, time_class.error))
 
 
-def _copy_classes(
+def copy_classes(
     space: PlanSpace, strategies: np.ndarray, edge: int, ticks: int
 ) -> Iterator[tuple[TimeClass, int]]:
     """Yield what the time of a copy, `ticks`, has its error in common with, and the ticks of that."""
@@ -106,7 +106,8 @@ def _mesh_of_copy(space: PlanSpace, edge: int) -> Mesh:
     return space.meshes.between(*arrays.gene_stage[[producer, arrays.edge_slot[edge]]].tolist())
 
 
-def _block_class(space: PlanSpace, slot: int) -> TimeClass:
+def time_class_of_slot(space: PlanSpace, slot: int) -> TimeClass:
+    """Return the class of the time of the block in a slot."""
     known, key = space.cache.time_classes, space.class_of[slot]
     if key not in known:
         block, graph = space.slots[slot], space.graph

@@ -13,7 +13,8 @@ class Ledger:
     """The live bytes per device, `(devices,)`; every allocation has a name and a size on each device.
 
     With a capacity, one for all or `(devices,)`, an allocation that does not fit raises OutOfMemory. `hosts`
-    `(devices,)` are the devices in whose memory the allocations really are; `peak_bytes` are theirs.
+    `(devices,)` are the devices in whose memory the allocations really are; `peak_bytes` are theirs. `sampled` counts
+    the samples that were taken.
     """
 
     def __init__(self, devices: int, capacity_bytes: int | np.ndarray | None) -> None:
@@ -23,6 +24,7 @@ class Ledger:
         self.hosts = np.arange(devices)
         self.allocations: dict[str, np.ndarray] = {}
         self.slot, self.where = -1, "before the first slot"
+        self.sampled = 0
 
     def enter(self, slot: int, block: str) -> None:
         """Assign later allocations to this slot."""
@@ -38,6 +40,11 @@ class Ledger:
         self.peak_bytes = np.maximum(self.peak_bytes, held_bytes)
         if self.capacity_bytes is not None and (held_bytes > self.capacity_bytes).any():
             self._refuse(held_bytes, self.capacity_bytes)
+
+    def sample(self) -> np.ndarray:
+        """Take a sample of the live bytes, `(devices,)`, which are the most since the one before."""
+        self.sampled += 1
+        return self.live_bytes
 
     def held_bytes(self) -> np.ndarray:
         """Return the live bytes in the memory of each host, `(devices,)`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tapestry.hardware.simulator.critical_path import critical_path
 from tapestry.hardware.simulator.execution import COMPUTE, Execution
 
 TICKS_PER_US = 10**6
@@ -12,7 +13,7 @@ TICKS_PER_US = 10**6
 def to_perfetto(execution: Execution) -> dict[str, Any]:
     """Convert a run's events to Chrome trace JSON: a process per device, a thread for compute and one per
     communication queue, times in microseconds. A copy is an event of every queue that it takes. Where the program has
-    stages, the name of a device says on which it is.
+    stages, the name of a device says on which it is. Events on the critical path are marked, unless devices were lost.
 
     Source: Trace Event Format, complete events (`ph` X) and metadata events (`ph` M).
     """
@@ -22,6 +23,7 @@ def to_perfetto(execution: Execution) -> dict[str, Any]:
     for device in devices:
         events.append(_named("process_name", _device_name(execution, device), device, 0))
         events.extend(_named("thread_name", stream, device, k) for k, stream in enumerate(streams))
+    critical = _critical(execution)
     events.extend(
         {
             "name": event.name,
@@ -31,12 +33,28 @@ def to_perfetto(execution: Execution) -> dict[str, Any]:
             "tid": thread,
             "ts": event.start_ticks / TICKS_PER_US,
             "dur": (event.end_ticks - event.start_ticks) / TICKS_PER_US,
-            "args": {"bytes": event.size_bytes},
+            "args": {"bytes": event.size_bytes} | ({"critical": True} if number in critical else {}),
         }
-        for event in execution.events
+        for number, event in enumerate(execution.events)
         for thread in (tuple(q + 1 for q in event.queues) or (0,))
     )
     return {"traceEvents": events, "displayTimeUnit": "ns"}
+
+
+def _critical(execution: Execution) -> set[int]:
+    """Return the numbers of the events on the critical path; of a copy, those of all its devices."""
+    if execution.recovery is not None:
+        return set()
+    visited: dict[int, set[int]] = {}
+    for visit in critical_path(execution.spans, execution.makespan_ticks):
+        visited.setdefault(id(visit.span), set()).add(visit.device)
+    found, first = set[int](), 0
+    for span in execution.spans:
+        numbers = span.numbers.tolist()
+        devices = visited.get(id(span), set())
+        found |= {first + k for k, d in enumerate(numbers) if devices and (span.is_joint or d in devices)}
+        first += len(numbers)
+    return found
 
 
 def _device_name(execution: Execution, device: int) -> str:

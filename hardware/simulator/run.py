@@ -178,7 +178,7 @@ class Simulation:
         """Place the sources."""
         for key in self.program.sources:
             self._allocate(key, self._spread(self.backend.place(key), (self._stage(key),)), 0)
-        self.source_memory_bytes = self.ledger.live_bytes
+        self.source_memory_bytes = self.ledger.sample()
 
     def run_slot(self, k: int) -> None:
         """Run one slot."""
@@ -187,10 +187,10 @@ class Simulation:
         self.lifetimes.begin_slot(self.clocks.compute_ticks.copy())
         for copy in slot.issued:
             self._copy(copy)
-        self.memory_bytes[k, 0] = self.ledger.live_bytes
+        self.memory_bytes[k, 0] = self.ledger.sample()
         self._wait(slot)
         self._block(slot)
-        self.memory_bytes[k, 1] = self.ledger.live_bytes
+        self.memory_bytes[k, 1] = self.ledger.sample()
         for key in self.liveness.after_block(slot):
             self._free(key)
 
@@ -228,7 +228,7 @@ class Simulation:
     def issue_again(self, copy: CopyStep) -> None:
         """Issue a copy again that was interrupted."""
         self._free(copy.result)
-        self.ledger.free(_staging(copy.result))
+        self.ledger.free(staging_name(copy.result))
         self._copy(copy)
 
     def _copy(self, copy: CopyStep) -> None:
@@ -248,8 +248,8 @@ class Simulation:
             staging_bytes = staging_bytes + self._spread(part, (self._stage(key),))
         result_bytes = self._spread(counts.result_bytes, (self._stage(copy.result),))
         self._allocate(copy.result, result_bytes, start)
-        self._allocate(_staging(copy.result), staging_bytes, start)
-        for name in (copy.source, copy.result, _staging(copy.result)):
+        self._allocate(staging_name(copy.result), staging_bytes, start)
+        for name in (copy.source, copy.result, staging_name(copy.result)):
             self.lifetimes.used(name, end)
         self.staging_bytes[copy.result] = staging_bytes
         devices = self._devices(stages)
@@ -323,7 +323,7 @@ class Simulation:
 
     def _wait(self, slot: Slot) -> None:
         for name in slot.waited:
-            self.ledger.free(_staging(name))
+            self.ledger.free(staging_name(name))
             sender, *receiver = self._stages(self.in_flight.pop(name))
             if receiver:
                 self.clocks.wait(name, sender)
@@ -377,6 +377,6 @@ def _by_number(slowdown: Slowdown, program: ExplicitGraph) -> Slowdown:
     return Slowdown({k: slowdown.devices[d] for k, d in numbers if d in slowdown.devices}, slowdown.axes)
 
 
-def _staging(copy: str) -> str:
+def staging_name(copy: str) -> str:
     """Return the name of a copy's staging."""
     return f"{copy} (staging)"

@@ -64,7 +64,7 @@ class PlanCosts:
             graph = plans[numbers[0]][0]
             work = len(graph.blocks) * self.mesh_shape.device_count**2
             if work > SMALL_PROBLEM if self.compiled is None else self.compiled:
-                space = self._space(graph, [plans[k][1] for k in numbers])
+                space = self.space(graph, [plans[k][1] for k in numbers])
                 for k in numbers:
                     raw = space.evaluate(space.genes_of(plans[k][1]))
                     found[k] = costs_of(raw, self._used(plans[k][1]), self.known)
@@ -79,7 +79,7 @@ class PlanCosts:
         """Estimate the time of each plan, with its error. The placements must fit the graphs and the mesh."""
         found: dict[int, TimeEstimate] = {}
         for numbers in self._alike(plans):
-            space = self._space(plans[numbers[0]][0], [plans[k][1] for k in numbers])
+            space = self.space(plans[numbers[0]][0], [plans[k][1] for k in numbers])
             found |= {k: estimate_time(space, space.genes_of(plans[k][1])) for k in numbers}
         return [found[k] for k in range(len(plans))]
 
@@ -110,8 +110,16 @@ class PlanCosts:
             return self.mesh
         return self.mesh.part(self.mesh_shape.part(placements.devices).axes)
 
-    def _space(self, graph: Graph, plans: Sequence[Placements]) -> PlanSpace:
-        """Compile the graph for these plans."""
+    def space(
+        self,
+        graph: Graph,
+        plans: Sequence[Placements],
+        choices: Mapping[str, Given] | None = None,
+    ) -> PlanSpace:
+        """Compile the graph for plans that are alike but for strategies and copies.
+
+        Blocks have the strategies and orders that the plans give them; those in `choices` have those listed there.
+        """
         mesh_shape = self.mesh_shape.part(plans[0].devices)
         return PlanSpace(
             replace(graph, data={}) if graph.data else graph,
@@ -122,7 +130,7 @@ class PlanCosts:
             pipeline=pipeline_of(graph, plans[0], self.mesh_shape),
             compute_dtype=self.compute_dtype,
             cache=self._tables.setdefault(plans[0].devices, TableCache()),
-            given=_used(graph, plans),
+            given=_used(graph, plans) | dict(choices or {}),
             resources=self.known.resources,
         )
 

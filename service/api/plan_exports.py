@@ -12,8 +12,15 @@ from typing import Any
 from fastapi import Request, Response, UploadFile
 
 from tapestry.costmodel.version import COST_MODEL_VERSION
-from tapestry.service.api import tasks
-from tapestry.service.api.answers import download_headers, not_modified, revalidated, tag_of, takes_gzip
+from tapestry.service.api import plan_tasks, tasks
+from tapestry.service.api.answers import (
+    download_headers,
+    not_modified,
+    packed,
+    revalidated,
+    tag_of,
+    takes_gzip,
+)
 from tapestry.service.api.context import Context
 from tapestry.service.api.graphs import EXAMPLE
 from tapestry.service.api.openapi_parts import UNCHANGED, Answers
@@ -29,6 +36,7 @@ from tapestry.teg.sharding.explicit_size import ExplicitSize
 
 JSON = "application/json"
 WHOLE = GraphPart()
+PROGRAM, TABLE, GRAPH = KINDS = ("Programs", "Tables of shardings", "Graphs and figures")
 TABLE_EXAMPLES: dict[str, Any] = {
     "table": {"format": "tapestry.shardings", "version": 1, "mesh": {"axes": []}, "tensors": []},
     "jax-specs": 'INPUTS = {"x": P("gpu")}\n',
@@ -43,7 +51,7 @@ TABLE_EXAMPLES: dict[str, Any] = {
 class PlanExport:
     """A format for other programs: name, a line for readers, an example of its media type, and how it is answered.
 
-    `has_parts` says whether devices, layers and blocks may be asked for.
+    `kind` is one of `KINDS`. `has_parts` says whether devices, layers and blocks may be asked for.
     """
 
     name: str
@@ -51,6 +59,7 @@ class PlanExport:
     media_type: str
     example: Any
     answer: Callable[[Request, StoredPlan, Context, GraphPart], Response]
+    kind: str = GRAPH
     has_parts: bool = False
 
 
@@ -182,12 +191,26 @@ def _jax(_: Request, plan: StoredPlan, parts: Context, __: GraphPart) -> Respons
     return _program("jax", plan, parts)
 
 
+def _perfetto(request: Request, plan: StoredPlan, parts: Context, _: GraphPart) -> Response:
+    account = parts.pool.do(plan_tasks.render_schedule, plan.key, plan.run_id, True, parts.store.address)
+    if account.refusal:
+        raise Problem(422, "too_long", account.refusal)
+    return packed(request, account.content, f"{plan.public_id}.trace.json")
+
+
 EXPORTS: tuple[PlanExport, ...] = (
     PlanExport(
         "teg", "the explicit graph, weights named by content", JSON, EXAMPLE, explicit_graph, has_parts=True
     ),
     PlanExport("rewritten", "the graph that the plan shards, with its weights", JSON, EXAMPLE, _rewritten),
     PlanExport("placements", "every decision, for tapestry's own tools", JSON, EXAMPLE, _placements),
+    PlanExport(
+        "perfetto",
+        "the predicted schedule as a trace for Perfetto or Chrome's tracing",
+        JSON,
+        {"traceEvents": [{"name": "y", "ph": "X", "ts": 0.0, "dur": 1.5, "pid": 0, "tid": 0}]},
+        _perfetto,
+    ),
     PlanExport("csv", "costs and checks", "text/csv", "objective,predicted,counted\r\n", _csv),
     PlanExport(
         "dot",
@@ -202,6 +225,7 @@ EXPORTS: tuple[PlanExport, ...] = (
         "text/x-python",
         "import torch",
         _torch,
+        PROGRAM,
     ),
     PlanExport(
         "jax",
@@ -209,9 +233,12 @@ EXPORTS: tuple[PlanExport, ...] = (
         "text/x-python",
         "import jax",
         _jax,
+        PROGRAM,
     ),
     *(
-        PlanExport(form.name, form.description, form.media_type, TABLE_EXAMPLES[form.name], _in_form(form))
+        PlanExport(
+            form.name, form.description, form.media_type, TABLE_EXAMPLES[form.name], _in_form(form), TABLE
+        )
         for form in FORMS
         if not form.needs_program
     ),

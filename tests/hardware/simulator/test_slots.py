@@ -160,6 +160,11 @@ def test_the_trace_opens_in_perfetto() -> None:
     assert [e["name"] for e in spans] == ["a", "b", "a>[-, gpu.0]", "b>[-, gpu.0]", "c", "out"]
     assert max(e["ts"] + e["dur"] for e in spans) <= run.makespan_ticks / 1e6 * (1 + 1e-12)
     assert simulate(regrouped(), mesh_of(TWO), dry=True).events == ()
+    path = sorted({(e["ts"], e["dur"]) for e in trace["traceEvents"] if e.get("args", {}).get("critical")})
+    assert sum(duration for _, duration in path) == pytest.approx(run.makespan_ticks / 1e6, rel=1e-12)
+    assert [ts for ts, _ in path[1:]] == pytest.approx(
+        [ts + duration for ts, duration in path[:-1]], rel=1e-12
+    )
 
 
 def test_more_by_the_clock_than_by_the_slot_is_an_error() -> None:
