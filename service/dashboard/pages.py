@@ -8,14 +8,12 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import FileResponse, RedirectResponse, Response
-from starlette.concurrency import run_in_threadpool
 from starlette.templating import Jinja2Templates
 
 from tapestry.hardware.layouts import NOTATIONS
 from tapestry.hardware.simulator.backend import BACKENDS
 from tapestry.optimizer.run.options import OPTIONS, RunOptions
-from tapestry.service.dashboard.vendor import PATH as PLOTLY_PATH
-from tapestry.service.dashboard.vendor import plotly_script, plotly_url
+from tapestry.service.dashboard.bundles import Bundle, page_script, style_sheet
 from tapestry.service.examples import DEMO_EXECUTION_SECONDS, DEMO_MODEL, example_model
 from tapestry.service.scheduling import HIGHEST, LOWEST
 from tapestry.teg.arrays import is_installed
@@ -23,6 +21,14 @@ from tapestry.teg.importers.files import GraphFileError
 
 FOLDER = Path(__file__).parent
 STATIC = FOLDER / "static"
+SCRIPTS = STATIC / "scripts"
+STYLES = STATIC / "styles"
+BUNDLES = "/static/bundles"
+FOR_A_YEAR = "public, max-age=31536000, immutable"
+SHEETS = (
+    *("tokens", "base", "layout", "controls", "signs", "tables", "runs", "run", "form", "plan", "charts"),
+    "drawing",
+)
 EXAMPLES = "/examples"
 DEMO_MESH = "dgx-h100"
 KEY_COOKIE = "tapestry_key"  # set by the API's login; commands to copy then show where the key goes
@@ -37,10 +43,22 @@ router = APIRouter()
 _templates = Jinja2Templates(FOLDER / "templates")
 
 
+def script_url(page: str) -> str:
+    """Return the address of a page's script; another text has another address."""
+    return f"{BUNDLES}/{page}.js?v={page_script(SCRIPTS, page).digest}"
+
+
+def styles_url() -> str:
+    """Return the address of the style sheet; another text has another address."""
+    return f"{BUNDLES}/styles.css?v={style_sheet(STYLES, SHEETS).digest}"
+
+
+_templates.env.globals.update(script_url=script_url, styles_url=styles_url)
+
+
 def _page(request: Request, template: str, status: int = 200, **values: Any) -> Response:
     shared = {
         "version": version("tapestry"),
-        "plotly_url": plotly_url(),
         "has_key": KEY_COOKIE in request.cookies,
     }
     return _templates.TemplateResponse(
@@ -150,7 +168,25 @@ def example(name: str) -> Response:
     return FileResponse(example_model(name), media_type="application/octet-stream", filename=name)
 
 
-@router.get(PLOTLY_PATH)
-async def plotly(request: Request) -> Response:
-    """Serve the plotting library."""
-    return await run_in_threadpool(plotly_script, request)
+@router.get(BUNDLES + "/styles.css")
+def styles(request: Request) -> Response:
+    """Serve the style sheet of all pages."""
+    return _bundle(request, style_sheet(STYLES, SHEETS), "text/css")
+
+
+@router.get(BUNDLES + "/{page}.js")
+def script(request: Request, page: str) -> Response:
+    """Serve the script of a page with all that it imports."""
+    if not (SCRIPTS / "pages" / f"{page}.js").is_file():
+        raise HTTPException(404, f"no page has the script {page!r}")
+    return _bundle(request, page_script(SCRIPTS, page), "text/javascript")
+
+
+def _bundle(request: Request, bundle: Bundle, media_type: str) -> Response:
+    """Serve a bundle, gzipped for clients that accept it; browsers keep what they requested by its digest."""
+    is_named = request.query_params.get("v") == bundle.digest
+    headers = {"Cache-Control": FOR_A_YEAR if is_named else "no-cache", "Vary": "Accept-Encoding"}
+    if "gzip" not in request.headers.get("accept-encoding", ""):
+        return Response(bundle.text, headers=headers, media_type=media_type)
+    headers["Content-Encoding"] = "gzip"
+    return Response(bundle.packed, headers=headers, media_type=media_type)

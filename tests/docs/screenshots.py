@@ -68,8 +68,9 @@ def run_contents(page: Page) -> tuple[Locator, ...]:
     """Return what is drawn on the page of a run: points of the frontier, the hypervolume, rules, plans."""
     return (
         page.locator("#run:not(.is-waiting)"),
-        page.locator("#frontier .points path.point").first,
-        page.locator("#history .main-svg").first,
+        page.locator("#frontier canvas"),
+        page.locator("#parallel canvas"),
+        page.locator("#history canvas"),
         page.locator("#rules tbody tr").first,
         page.locator("#plans tbody tr").first,
     )

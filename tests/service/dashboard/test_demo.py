@@ -6,7 +6,7 @@ import json
 import re
 
 import pytest
-from playwright.sync_api import Locator, Page, Route, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.service.dashboard.conftest import Open
 from tests.service.dashboard.drawing import shades
@@ -34,12 +34,6 @@ def shorten(page: Page) -> None:
     page.route("**/v1/runs", post)
 
 
-def center(point: Locator) -> tuple[float, float]:
-    box = point.bounding_box()
-    assert box is not None
-    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-
-
 def test_from_an_empty_installation_to_the_timeline_of_a_plan(service: Service, visit: Open) -> None:
     page = visit(service, "/", before=shorten)
     expect(page.get_by_role("heading", name="Nothing here yet")).to_be_visible()
@@ -50,8 +44,8 @@ def test_from_an_empty_installation_to_the_timeline_of_a_plan(service: Service, 
     run_id = page.url.rpartition("/")[2]
     page.evaluate("window.wasNotReloaded = true")
 
-    points = page.locator("#frontier .points path.point")
-    expect(points.first).to_be_visible(timeout=COMPILING_MS)
+    frontier = page.locator("#frontier canvas")
+    expect(frontier).to_be_visible(timeout=COMPILING_MS)
     expect(page.locator("#status")).to_contain_text("running")
     expect(page.locator("#status")).to_have_text("succeeded", timeout=COMPILING_MS)
     assert page.evaluate("window.wasNotReloaded") is True
@@ -60,20 +54,17 @@ def test_from_an_empty_installation_to_the_timeline_of_a_plan(service: Service, 
     rows = page.locator("#plans tbody tr")
     expect(rows).to_have_count(len(plans))
     assert {row.get_attribute("data-plan") for row in rows.all()} == {plan["id"] for plan in plans}
-    assert set(page.evaluate("document.querySelector('#frontier').data[1].customdata")) == {
-        plan["id"] for plan in plans
-    }
+    expect(frontier).to_have_accessible_name(
+        re.compile(rf"^{len(plans)} plans, time across and peak memory up")
+    )
     expect(page.locator("#figure-checked")).to_have_text(f"{len(plans)} of {len(plans)}")
 
-    fastest = page.evaluate("document.querySelector('#frontier').data[1].customdata").index(plans[0]["id"])
-    points.nth(fastest).scroll_into_view_if_needed()
-    page.mouse.move(*center(points.nth(fastest)))
-    page.mouse.click(*center(points.nth(fastest)))
+    frontier.focus()
+    page.keyboard.press("ArrowRight")  # the first from the left: the fastest
+    expect(page.locator("#frontier .tooltip")).to_contain_text(plans[0]["plan"])
+    expect(page.locator("#plans tr.is-pointed")).to_have_attribute("data-plan", plans[0]["id"])
+    page.keyboard.press("Enter")
     page.wait_for_url(re.compile(rf"/plans/{run_id}-[0-9a-f]{{12}}$"))
-    folder, _, opened = page.url.rpartition("/")
-    assert opened in {plan["id"] for plan in plans}
-    if opened != plans[0]["id"]:  # a neighbor lies over the fastest plan's point
-        page.goto(f"{folder}/{plans[0]['id']}")
     expect(page.get_by_role("heading", level=1)).to_have_text(f"Plan {plans[0]['plan']}")
 
     page.get_by_role("button", name="Execute on the simulator").click()

@@ -74,9 +74,9 @@ def test_dark_by_the_system_light_by_choice_and_remembered(
     service: Service, hostile_run: str, visit: Open
 ) -> None:
     page = visit(service, f"/runs/{hostile_run}", scheme="dark")
-    expect(page.locator("#frontier .points path.point").first).to_be_visible()
+    expect(page.locator("#frontier canvas")).to_be_visible()
     background = "getComputedStyle(document.body).backgroundColor"
-    font = "document.querySelector('#frontier').layout.font.color"
+    font = "getComputedStyle(document.body).color"
     assert (page.evaluate(background), page.evaluate(font)) == ("rgb(15, 19, 26)", "rgb(230, 234, 241)")
     page.get_by_label("Colors").select_option("light")
     assert (page.evaluate(background), page.evaluate(font)) == ("rgb(245, 246, 248)", "rgb(26, 32, 44)")

@@ -4,6 +4,7 @@
  */
 
 import { element } from "./dom.js";
+import { meaningOf } from "./marks.js";
 
 /** Which status a class of the styles belongs to. */
 const KNOWN = ["queued", "running", "succeeded", "failed", "cancelled"];
@@ -96,5 +97,6 @@ export function checkChip({ word, ok }, title = "") {
 
 /** @param {string} mark */
 export function markChip(mark) {
-  return element("span", { class: `chip mark ${mark}` }, mark);
+  const kind = mark.startsWith("least ") ? "least" : mark;
+  return element("span", { class: `chip mark ${kind}`, title: meaningOf(mark) }, mark);
 }

@@ -5,6 +5,11 @@
 
 /** @param {import("./marks.js").Plan[]} plans @returns {string} RFC 4180, values in base units */
 export function frontierCsv(plans) {
+  return csvOf(frontierRows(plans));
+}
+
+/** Plans as rows, names first, values in base units. @param {import("./marks.js").Plan[]} plans @returns {unknown[][]} */
+export function frontierRows(plans) {
   const costs = [...new Set(plans.flatMap((plan) => Object.keys(plan.cost)))];
   const rows = plans.map((plan) => [
     plan.id,
@@ -23,7 +28,7 @@ export function frontierCsv(plans) {
     ...["devices", "micro_batches", "stages", "schedule"],
     ...["recomputed_blocks", "offloaded_bytes", "moves"],
   ];
-  return csvOf([["plan", ...costs, "cost_model", "feasible", ...decisions], ...rows]);
+  return [["plan", ...costs, "cost_model", "feasible", ...decisions], ...rows];
 }
 
 /** Rows as text. @param {unknown[][]} rows @returns {string} RFC 4180 */

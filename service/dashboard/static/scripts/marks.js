@@ -10,12 +10,17 @@
  *   verified: any, cost_model: number, cost_model_note: string | null,
  *   time: import("./time-errors.js").Time | null, lead?: import("./time-errors.js").Lead | null}} Plan */
 
-/** What a mark says. */
-export const MEANINGS = {
+/** @type {Record<string, string>} */
+const MEANINGS = {
   fastest: "least time",
   knee: "nearest to the best of all objectives together",
   smallest: "least peak memory",
 };
+
+/** What a mark says. @param {string} mark */
+export function meaningOf(mark) {
+  return MEANINGS[mark] ?? "the best of this frontier";
+}
 
 /** The stages of a plan, such as `4 x 1f1b`; empty for a plan without. @param {Plan} plan */
 export function stagesText({ stages }) {
@@ -23,9 +28,9 @@ export function stagesText({ stages }) {
 }
 
 /**
- * Marks by plan id.
+ * Marks by plan id: the best of each objective, and the knee between all.
  * @param {Plan[]} plans
- * @param {string[]} objectives
+ * @param {{name: string, title: string}[]} objectives
  * @returns {Map<string, string[]>}
  */
 export function marksOf(plans, objectives) {
@@ -34,8 +39,10 @@ export function marksOf(plans, objectives) {
   const add = (/** @type {Plan} */ plan, /** @type {string} */ mark) =>
     marks.set(plan.id, [...(marks.get(plan.id) ?? []), mark]);
   add(least(plans, "time_s", "peak_memory_bytes"), "fastest");
-  add(knee(plans, objectives), "knee");
+  add(knee(plans, objectives.map(({ name }) => name)), "knee");
   add(least(plans, "peak_memory_bytes", "time_s"), "smallest");
+  for (const { name, title } of objectives)
+    if (!["time_s", "peak_memory_bytes"].includes(name)) add(least(plans, name, "time_s"), `least ${title}`);
   return marks;
 }
 

@@ -70,12 +70,21 @@ export class PlanTable {
     this.body = element("tbody");
     /** @type {Map<string, {row: HTMLTableRowElement, plan: Plan, look: string}>} */
     this.rows = new Map();
+    /** @type {HTMLTableRowElement | undefined} */
+    this.pointed = undefined;
     this.body.addEventListener("pointerover", (/** @type {any} */ event) =>
       onPoint(event.target.closest("tr")?.dataset.plan ?? null),
     );
     this.body.addEventListener("pointerleave", () => onPoint(null));
     fill(place, element("table", { class: "plan-table" }, element("thead", {}, this.head), this.body));
     this.headKey = "";
+  }
+
+  /** Point out the row of a plan, or none. @param {string | null} id */
+  point(id) {
+    this.pointed?.classList.remove("is-pointed");
+    this.pointed = id === null ? undefined : this.rows.get(id)?.row;
+    this.pointed?.classList.add("is-pointed");
   }
 
   /** @param {{plans: Plan[], objectives: Objective[], marks: Map<string, string[]>, hasLeads: boolean}} content */

@@ -35,6 +35,8 @@ export class RunState {
     this.history = [];
     /** @type {Record<string, {applied: number, improved: number}>} */
     this.rules = {};
+    /** The statistics of rules as events brought them. @type {import("./rule-history.js").Moment[]} */
+    this.ruleHistory = [];
     /** @type {import("./refused-rules.js").Refusal[]} */
     this.refused = [];
   }
@@ -93,6 +95,7 @@ export class RunState {
       for (const plan of data.added) this.plans.set(plan.id, plan);
     } else if (kind === "rules") {
       this.rules = data;
+      this.ruleHistory.push({ seconds: this.seconds, rules: data });
     } else if (kind === "refused") {
       this.refused = data;
     } else if (kind === "working") {

@@ -55,7 +55,7 @@ export class Scale {
     const ticks = [];
     const first = Math.ceil(low / step - 1e-6);
     const last = Math.floor(high / step + 1e-6);
-    for (let k = first; k <= last && ticks.length < 100; k += 1) ticks.push(this.#tick(k * step, digits));
+    for (let k = first; k <= last && ticks.length < 100; k += 1) ticks.push(this.#tick(k === 0 ? 0 : k * step, digits));
     return ticks;
   }
 

@@ -55,7 +55,7 @@ function show(plan, run, frontier, objectives, graph) {
   const crumb = byId("run-link");
   crumb.textContent = plan.run;
   crumb.href = pages.run(plan.run);
-  const marks = marksOf(frontier.plans, plan.objectives).get(plan.id) ?? [];
+  const marks = marksOf(frontier.plans, frontier.objectives).get(plan.id) ?? [];
   const left = plan.on_frontier ? [] : [element("span", { class: "chip" }, "no longer on the frontier")];
   const infeasible = plan.feasible ? [] : [element("span", { class: "chip bad" }, "✕ infeasible")];
   const within = isWithinError(plan.lead) ? [withinChip(plan.lead)] : [];

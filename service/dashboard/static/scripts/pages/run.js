@@ -4,11 +4,17 @@ import { get, post, problemOf } from "../api.js";
 import { statusBadge } from "../badges.js";
 import { save } from "../copying.js";
 import { showCostModel } from "../cost-model.js";
-import { frontierCsv } from "../csv.js";
+import { saveMenu } from "../charts/saving.js";
+import { frontierCsv, frontierRows } from "../csv.js";
 import { byId, element, fill, say, throttled } from "../dom.js";
 import { follow } from "../events.js";
-import { FrontierPlot } from "../frontier-plot.js";
-import { FrontierView } from "../frontier-view.js";
+import { BoundsForm, heldText } from "../frontier/bounds-form.js";
+import { FrontierData } from "../frontier/data.js";
+import { MatrixPlot } from "../frontier/matrix.js";
+import { ParallelPlot } from "../frontier/parallel.js";
+import { FrontierPlot } from "../frontier/plot.js";
+import { Selection } from "../frontier/selection.js";
+import { FrontierView } from "../frontier/view.js";
 import { watchHealth } from "../health.js";
 import { HistoryPlot } from "../history-plot.js";
 import { marksOf } from "../marks.js";
@@ -17,6 +23,7 @@ import { joined } from "../objective-list.js";
 import { PlanTable } from "../plan-table.js";
 import { showBounds } from "../proven-bounds.js";
 import { showRefused } from "../refused-rules.js";
+import { RuleHistory } from "../rule-history.js";
 import { showRules } from "../rule-table.js";
 import { LiveRun, RunState } from "../run-state.js";
 import { getRun, meshText, placeText, showCommands, showMaking, showRequest } from "../run-summary.js";
@@ -27,9 +34,14 @@ const QUEUE_MS = 3000;
 
 const id = byId("run").dataset.run;
 const path = `/v1/runs/${encodeURIComponent(id)}`;
-const plot = new FrontierPlot(byId("frontier"));
+const selection = new Selection(() => showPlans());
+const plot = new FrontierPlot(byId("frontier"), (plan) => point(plan));
+const parallel = new ParallelPlot(byId("parallel"), (plan) => point(plan));
+const matrix = new MatrixPlot(byId("matrix"), (plan) => point(plan));
+const boundFields = new BoundsForm(byId("bound-fields"));
 const history = new HistoryPlot(byId("history"));
-const table = new PlanTable(byId("plans"), (plan) => plot.point(plan));
+const table = new PlanTable(byId("plans"), (plan) => point(plan));
+const ruleHistory = new RuleHistory(byId("rules-time"));
 
 /** @type {any} */
 let run;
@@ -147,6 +159,7 @@ function show() {
   showPlans();
   history.show(state.history);
   showRules(byId("rules"), state.rules);
+  if (byId("rules-over-time").checked) showRulesOverTime();
   showRefused(byId("refused"), state.refused);
 }
 
@@ -191,35 +204,79 @@ function checkedOf({ plans, doubtful }) {
   return plans.size ? ` of ${plain(plans.size)}${failed}` : "";
 }
 
+/** Point a plan out in all views. @param {string | null} id */
+function point(id) {
+  for (const view of [plot, parallel, matrix]) view.point(id);
+  table.point(id);
+}
+
 function showPlans() {
-  const plans = [...live.shown.plans.values()];
+  const all = [...live.shown.plans.values()];
   const chosen = frontier.objectives;
-  const marks = marksOf(
-    plans,
-    chosen.map((/** @type {any} */ objective) => objective.name),
-  );
-  byId("frontier").hidden = plans.length === 0;
-  byId("no-plans").hidden = plans.length > 0;
+  const marks = marksOf(all, chosen);
+  byId("frontier").hidden = byId("all-objectives").hidden = all.length === 0;
+  byId("no-plans").hidden = all.length > 0;
   say(
     byId("no-plans"),
     live.shown.isEnded ? "This run found no plan." : "The first plans appear here in a moment.",
   );
-  say(byId("plan-count"), plans.length ? several(plans.length, "plan") : "");
-  byId("save-csv").disabled = byId("save-json").disabled = plans.length === 0;
-  byId("plan-frame").hidden = plans.length === 0;
+  byId("save-csv").disabled = byId("save-json").disabled = all.length === 0;
+  byId("plan-frame").hidden = all.length === 0;
+  showCostModel(byId("cost-model"), all);
+  const bounds = live.shown.isEnded ? run.bounds : {};
+  const content = { plans: all, objectives: catalog, chosen, marks, bounds, selection, color: view.view.color };
+  const data = new FrontierData(content);
   const shown = byId("all-costs").checked ? catalog : chosen;
-  showCostModel(byId("cost-model"), plans);
   // Events bring plans without their leads, which depend on the whole frontier.
-  table.show({ plans, objectives: shown, marks, hasLeads: live.shown.isEnded });
-  if (plans.length) plot.show({ plans, objectives: catalog, chosen, marks, view: view.view });
+  table.show({ plans: heldPlans(), objectives: shown, marks, hasLeads: live.shown.isEnded });
+  say(byId("plan-count"), all.length ? heldText(data) || several(all.length, "plan") : "");
+  say(byId("held"), heldText(data));
+  byId("clear-bounds").disabled = selection.isEmpty;
+  if (!all.length) return;
+  plot.show(data, view.view);
+  boundFields.show(data, shown);
+  const isParallel = /** @type {any} */ (document.querySelector("[name=whole]:checked")).value === "parallel";
+  byId("parallel").hidden = byId("whole-help").hidden = !isParallel;
+  byId("matrix").hidden = isParallel;
+  if (isParallel) parallel.show(data, shown);
+  else matrix.show(data, chosen);
 }
 
+/** The plans within the bounds. */
+function heldPlans() {
+  return [...live.shown.plans.values()].filter((plan) => selection.holds(plan));
+}
+
+/** The history of rules comes with the events; those of an ended run are read when they are wanted. */
+function showRulesOverTime() {
+  const isWanted = byId("rules-over-time").checked;
+  byId("rules").hidden = isWanted;
+  byId("rules-time").hidden = !isWanted;
+  if (isWanted) ruleHistory.show(path, live);
+}
+
+function addMenus() {
+  const csv = () => frontierRows(heldPlans());
+  const wholeFigure = {
+    svg: () => (byId("matrix").hidden ? parallel : matrix).svg(),
+    png: () => (byId("matrix").hidden ? parallel : matrix).png(),
+  };
+  fill(byId("save-frontier"), saveMenu(plot, () => `${id}.frontier`, csv));
+  fill(byId("save-whole"), saveMenu(wholeFigure, () => `${id}.objectives`, csv));
+  fill(byId("save-history"), saveMenu(history.chart, () => `${id}.hypervolume`, () => history.rows()));
+}
+
+addMenus();
+byId("clear-bounds").addEventListener("click", () => selection.clear());
+for (const choice of document.querySelectorAll("[name=whole]")) choice.addEventListener("change", () => showPlans());
+byId("over").addEventListener("change", () => history.show(live.shown.history, byId("over").value));
+byId("rules-over-time").addEventListener("change", showRulesOverTime);
 byId("all-costs").addEventListener("change", () => showPlans());
 byId("save-csv").addEventListener("click", () =>
-  save(`${id}.csv`, new Blob([frontierCsv([...live.shown.plans.values()])], { type: "text/csv" })),
+  save(`${id}.csv`, new Blob([frontierCsv(heldPlans())], { type: "text/csv" })),
 );
 byId("save-json").addEventListener("click", () => {
-  const document = { ...frontier, status: live.shown.status, plans: [...live.shown.plans.values()] };
+  const document = { ...frontier, status: live.shown.status, plans: heldPlans() };
   save(`${id}.frontier.json`, new Blob([JSON.stringify(document, null, 2)], { type: "application/json" }));
 });
 byId("cancel").addEventListener("click", async () => {

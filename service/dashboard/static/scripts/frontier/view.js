@@ -1,11 +1,13 @@
 /**
  * Which objectives a plot shows: chosen by selects, kept in the page's address.
- * @module frontier-view
+ * @module frontier/view
  */
 
-import { byId, element, fill } from "./dom.js";
+import { byId, element, fill } from "../dom.js";
 
 /** @typedef {{name: string, unit: string, title: string}} Objective */
+
+const CHECKS = ["log-x", "log-y", "errors", "near"];
 
 /** The selects above the plot. */
 export class FrontierView {
@@ -26,8 +28,8 @@ export class FrontierView {
       const wanted = given.get(part) ?? "";
       byId(part).value = all.some((objective) => objective.name === wanted) ? wanted : usual[k];
     });
-    for (const part of ["log-x", "log-y"]) byId(part).checked = given.has(part);
-    for (const part of ["x", "y", "color", "log-x", "log-y"]) {
+    for (const part of CHECKS) byId(part).checked = given.has(part);
+    for (const part of ["x", "y", "color", ...CHECKS]) {
       byId(part).disabled = false;
       byId(part).addEventListener("change", () => {
         this.#remember();
@@ -36,16 +38,17 @@ export class FrontierView {
     }
   }
 
-  /** @returns {import("./frontier-plot.js").View} */
+  /** @returns {import("./plot.js").View} */
   get view() {
     const [x, y, color] = ["x", "y", "color"].map((part) => byId(part).value);
-    return { x, y, color, isLogX: byId("log-x").checked, isLogY: byId("log-y").checked };
+    const [isLogX, isLogY, hasErrors, isNear] = CHECKS.map((part) => byId(part).checked);
+    return { x, y, color, isLogX, isLogY, hasErrors, isNear };
   }
 
   #remember() {
-    const address = new URLSearchParams();
+    const address = new URLSearchParams(location.search);
     for (const part of ["x", "y", "color"]) address.set(part, byId(part).value);
-    for (const part of ["log-x", "log-y"]) if (byId(part).checked) address.set(part, "1");
+    for (const part of CHECKS) byId(part).checked ? address.set(part, "1") : address.delete(part);
     history.replaceState(null, "", `?${address}`);
   }
 }

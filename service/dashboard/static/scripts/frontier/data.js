@@ -1,0 +1,120 @@
+/**
+ * The plans of a frontier as the views draw them: columns of costs, colors, and who is within the bounds.
+ * @module frontier/data
+ */
+
+import { extent } from "../charts/scale.js";
+import { shades, shadesOf } from "../charts/gradient.js";
+import { element } from "../dom.js";
+import { meaningOf, stagesText } from "../marks.js";
+import { column, plain } from "../units.js";
+
+/** @typedef {import("../marks.js").Plan} Plan */
+/** @typedef {{name: string, unit: string, title: string}} Objective */
+/**
+ * `objectives` are all that could be shown, `chosen` those of the run; `bounds` are proven ones.
+ * @typedef {{plans: Plan[], objectives: Objective[], chosen: Objective[], marks: Map<string, string[]>,
+ *   bounds: Record<string, {bound: number}>, selection: import("./selection.js").Selection, color: string}} Content
+ */
+
+/** How the marked plans are drawn. @type {Record<string, {symbol: string, color: string}>} */
+const SYMBOLS = {
+  fastest: { symbol: "left", color: "mark-fastest" },
+  knee: { symbol: "diamond", color: "mark-knee" },
+  smallest: { symbol: "down", color: "mark-smallest" },
+};
+const OTHER = { symbol: "square", color: "mark-least" };
+
+/** The symbol and the color of a mark. @param {string} mark */
+export function symbolOf(mark) {
+  return SYMBOLS[mark] ?? OTHER;
+}
+
+/** What all views of one frontier share; made anew when plans, bounds or colors change. */
+export class FrontierData {
+  /** @param {Content} content */
+  constructor(content) {
+    Object.assign(this, content);
+    this.plans = content.plans;
+    this.objectives = content.objectives;
+    this.chosen = content.chosen;
+    this.marks = content.marks;
+    this.bounds = content.bounds;
+    this.selection = content.selection;
+    this.held = Uint8Array.from(this.plans, (plan) => (content.selection.holds(plan) ? 1 : 0));
+    /** How many plans are within the bounds. */
+    this.heldCount = this.held.reduce((sum, held) => sum + held, 0);
+    this.color = this.objective(content.color);
+    this.colorRange = extent(this.values(content.color), { margin: 0 }) ?? [0, 1];
+    this.shade = shadesOf(this.values(content.color), ...this.colorRange);
+  }
+
+  /** @param {string} name @returns {Objective} */
+  objective(name) {
+    return this.objectives.find((one) => one.name === name) ?? { name, unit: "", title: name };
+  }
+
+  /** The costs of all plans, in base units. @param {string} name @returns {Float64Array} */
+  values(name) {
+    return Float64Array.from(this.plans, (plan) => plan.cost[name]);
+  }
+
+  /** The numbers of plans by their color, first those beyond the bounds. @returns {{fill: string | null, members: number[]}[]} */
+  byShade() {
+    const colors = shades();
+    const groups = colors.map((fill) => ({ fill: /** @type {string | null} */ (fill), members: /** @type {number[]} */ ([]) }));
+    const beyond = { fill: null, members: /** @type {number[]} */ ([]) };
+    for (let k = 0; k < this.plans.length; k += 1)
+      (this.held[k] ? groups[this.shade[k]] : beyond).members.push(k);
+    return [beyond, ...groups].filter(({ members }) => members.length);
+  }
+
+  /** What a plan is and costs, as lines for a tooltip. @param {number} k */
+  describe(k) {
+    const plan = this.plans[k];
+    const marks = this.marks.get(plan.id) ?? [];
+    const costs = this.chosen.map(({ name, unit, title }) => {
+      const scale = column([plan.cost[name]], unit);
+      return `${title}: ${scale.write(plan.cost[name])} ${scale.name}${errorText(plan, name)}`;
+    });
+    const heads = marks.map((mark) => `${mark}: ${meaningOf(mark)}`);
+    return [
+      element("strong", { class: "mono" }, plan.plan),
+      [...heads, ...costs, ...decisionsOf(plan)].map((line) => element("div", {}, line)),
+    ];
+  }
+}
+
+/** @param {Plan} plan @param {string} name */
+function errorText(plan, name) {
+  if (name !== "time_s" || !plan.time) return "";
+  const scale = column([plan.time.low, plan.time.high], "s");
+  return `, ${scale.write(plan.time.low)} to ${scale.write(plan.time.high)} ${scale.name} with ${plain(100 * plan.time.probability)} %`;
+}
+
+/** @param {Plan} plan */
+function decisionsOf(plan) {
+  return [
+    plan.devices === "all" ? "" : `on ${plan.devices}`,
+    plan.micro_batches > 1 ? `in ${plan.micro_batches} micro-batches` : "",
+    plan.stages ? `in stages: ${stagesText(plan)}` : "",
+    plan.recompute ? `${plain(plan.recompute.blocks)} blocks computed again` : "",
+    plan.offload ? `${plain(plan.offload.values + plan.offload.states)} tensors on the host` : "",
+  ].filter(Boolean);
+}
+
+/** Draw the outline of a symbol. @param {import("../charts/pen.js").Pen} pen @param {string} symbol @param {number} x @param {number} y @param {number} r px */
+export function outline(pen, symbol, x, y, r) {
+  const corners = {
+    left: [[-1.1, 0], [0.8, -1], [0.8, 1]],
+    down: [[0, 1.1], [-1, -0.8], [1, -0.8]],
+    diamond: [[0, -1.15], [1.15, 0], [0, 1.15], [-1.15, 0]],
+    square: [[-0.85, -0.85], [0.85, -0.85], [0.85, 0.85], [-0.85, 0.85]],
+  }[symbol];
+  pen.beginPath();
+  if (corners) {
+    corners.forEach(([dx, dy], k) => (k ? pen.lineTo(x + r * dx, y + r * dy) : pen.moveTo(x + r * dx, y + r * dy)));
+    pen.closePath();
+  } else pen.arc(x, y, r, 0, 2 * Math.PI);
+  pen.stroke();
+}

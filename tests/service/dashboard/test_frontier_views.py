@@ -1,0 +1,169 @@
+"""Tests of the frontier in all its objectives: bounds by fields and by dragging, pointing out, the address, saving."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.service.dashboard.conftest import Open
+from tests.service.dashboard.test_pages import posted_graph, posted_run
+from tests.service.processes import Service
+
+pytestmark = pytest.mark.slow
+
+OBJECTIVES = ["time_s", "peak_memory_bytes", "traffic_bytes", "energy_j"]
+
+
+@pytest.fixture(scope="module")
+def run_id(service: Service) -> str:
+    """Return the id of an ended run in four objectives."""
+    made = posted_run(service, posted_graph(service), objectives=OBJECTIVES, verify="none")
+    assert service.wait_for_run(made)["status"] == "succeeded"
+    return made
+
+
+@pytest.fixture(scope="module")
+def plans(service: Service, run_id: str) -> list[dict[str, Any]]:
+    """Return the plans of the run."""
+    found = service.get(f"/v1/runs/{run_id}/frontier")["plans"]
+    assert len(found) > 3
+    return list(found)
+
+
+def shown(page: Page) -> set[str | None]:
+    return {row.get_attribute("data-plan") for row in page.locator("#plans tbody tr").all()}
+
+
+def test_a_bound_holds_in_all_views_and_in_the_address(
+    service: Service, run_id: str, plans: list[dict[str, Any]], visit: Open
+) -> None:
+    page = visit(service, f"/runs/{run_id}")
+    rows = page.locator("#plans tbody tr")
+    expect(rows).to_have_count(len(plans))
+    memories = sorted(plan["cost"]["peak_memory_bytes"] for plan in plans)
+    field = page.get_by_label(re.compile("^peak memory, at most"))
+    unit = {"MiB": 2**20, "KiB": 2**10, "B": 1}[str(field.get_attribute("aria-label")).split(", ")[-1]]
+    limit = (memories[1] + memories[2]) / 2 if memories[2] > memories[1] else memories[1] * 1.001
+    field.fill(repr(limit / unit))
+    field.press("Enter")
+    expected = {plan["id"] for plan in plans if plan["cost"]["peak_memory_bytes"] <= limit}
+    assert 0 < len(expected) < len(plans)
+    expect(rows).to_have_count(len(expected))
+    assert shown(page) == expected
+    expect(page.locator("#held")).to_have_text(f"{len(expected)} of {len(plans)} plans are within the bounds")
+    assert "in.peak_memory_bytes=.." in page.url
+
+    page.reload()
+    expect(rows).to_have_count(len(expected))
+    page.get_by_role("button", name="Clear bounds").click()
+    expect(rows).to_have_count(len(plans))
+    assert "in." not in page.url
+
+
+def test_dragging_along_an_axis_and_over_the_plot_bounds_what_was_dragged_over(
+    service: Service, run_id: str, plans: list[dict[str, Any]], visit: Open
+) -> None:
+    page = visit(service, f"/runs/{run_id}")
+    axes = page.locator("#parallel canvas")
+    axes.scroll_into_view_if_needed()
+    box = axes.bounding_box()
+    assert box is not None
+    x = box["x"] + 72  # the first axis
+    page.mouse.move(x, box["y"] + box["height"] - 2)
+    page.mouse.down()
+    page.mouse.move(x, box["y"] + 200)
+    page.mouse.move(x, box["y"] + 180)
+    page.mouse.up()
+    expect(page.locator("#held")).to_contain_text("within the bounds")
+    assert re.search(r"in\.time_s=\.\.[0-9.e-]+", page.url)
+    limit = float(page.url.partition("in.time_s=..")[2].partition("&")[0])
+    assert shown(page) == {plan["id"] for plan in plans if plan["cost"]["time_s"] <= limit}
+
+    plot = page.locator("#frontier canvas")
+    plot.scroll_into_view_if_needed()
+    box = plot.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 150, box["y"] + 100)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 300, box["y"] + 200)
+    page.mouse.up()
+    expect(page.locator("#held")).to_contain_text(f"of {len(plans)} plans")
+    assert {"in.time_s", "in.peak_memory_bytes"} <= set(re.findall(r"in\.\w+", page.url))
+
+
+def test_keys_go_from_plan_to_plan_along_an_axis(
+    service: Service, run_id: str, plans: list[dict[str, Any]], visit: Open
+) -> None:
+    page = visit(service, f"/runs/{run_id}")
+    expect(page.locator("#plans tbody tr")).to_have_count(len(plans))
+    page.locator("#parallel canvas").focus()
+    page.keyboard.press("ArrowRight")  # the axis of memory
+    page.keyboard.press("ArrowUp")  # the least
+    smallest = min(plans, key=lambda plan: plan["cost"]["peak_memory_bytes"])["cost"]["peak_memory_bytes"]
+    pointed = str(page.locator("#plans tr.is-pointed").get_attribute("data-plan"))
+    (found,) = [plan for plan in plans if plan["id"] == pointed]
+    assert found["cost"]["peak_memory_bytes"] == smallest
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/plans/{pointed}")
+
+
+def test_drawings_are_saved_as_svg_png_and_csv(
+    service: Service, run_id: str, plans: list[dict[str, Any]], visit: Open, tmp_path: Path
+) -> None:
+    page = visit(service, f"/runs/{run_id}")
+    expect(page.locator("#plans tbody tr")).to_have_count(len(plans))
+    page.get_by_label("scatter matrix").check()
+    expect(page.locator("#matrix canvas")).to_have_accessible_name(
+        re.compile(f"^{len(plans)} plans over every two")
+    )
+    for place, kinds in (
+        ("#save-frontier", "SVG PNG CSV"),
+        ("#save-whole", "SVG"),
+        ("#save-history", "SVG CSV"),
+    ):
+        for kind in kinds.split():
+            page.locator(f"{place} summary").click()
+            with page.expect_download() as download:
+                page.locator(f"{place} button", has_text=kind).click()
+            download.value.save_as(tmp_path / f"file.{kind}")
+            content = (tmp_path / f"file.{kind}").read_bytes()
+            if kind == "SVG":
+                drawing = ElementTree.fromstring(content)
+                assert len(list(drawing.iter())) > 10
+                if place == "#save-frontier":
+                    circles = [
+                        path
+                        for path in drawing.iter("{http://www.w3.org/2000/svg}path")
+                        if "A5 5" in path.get("d", "")
+                    ]
+                    assert sum(path.get("d", "").count("M") for path in circles) >= len(plans)
+            elif kind == "PNG":
+                assert content.startswith(b"\x89PNG") and len(content) > 5000
+            elif place == "#save-frontier":
+                assert content.decode().count("\r\n") == len(plans) + 1
+
+
+def test_rules_are_drawn_over_the_time_of_an_ended_run(service: Service, run_id: str, visit: Open) -> None:
+    page = visit(service, f"/runs/{run_id}")
+    page.get_by_role("checkbox", name="over time").check()
+    expect(page.locator("#rules-time .chart-legend li").first).to_be_visible()
+    expect(page.locator("#rules")).to_be_hidden()
+    page.locator("#over").select_option("evaluations")
+    expect(page.locator("#history canvas")).to_have_accessible_name(re.compile("over evaluations"))
+
+
+def test_a_run_is_loaded_by_few_requests(service: Service, run_id: str, visit: Open) -> None:
+    requests: list[str] = []
+    page = visit(
+        service,
+        f"/runs/{run_id}",
+        before=lambda page: page.on("request", lambda one: requests.append(one.url)),
+    )
+    expect(page.locator("#plans tbody tr").first).to_be_visible()
+    page.wait_for_load_state("networkidle")
+    assert len(requests) <= 15, requests
