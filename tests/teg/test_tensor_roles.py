@@ -56,7 +56,7 @@ def test_constants_and_buffers_are_constants() -> None:
 
 
 def test_the_gradient_of_an_activation_as_large_as_a_parameter_is_none_of_its() -> None:
-    """The gradient of `shift` is that of the sum, which the product before it reads as well."""
+    """Check that the gradient of `shift` is the gradient of the sum, which the product before it reads as well."""
     b = GraphBuilder("shifted")
     x = b.source("x", (4, 4), "float32")
     shift = b.source("shift", (4, 4), "float32", "parameter")
