@@ -109,20 +109,22 @@ class _Words:
     def devices(self) -> str:
         count, whole = len(self.traffic.devices), MeshShape(tuple(self.mesh_axes)).device_count
         axes = " × ".join(f"{size} {name}" for name, size in self.shape.axes)
-        if count == whole and self.placements.stages is None:
-            return f"All {counted(whole, 'device')} work, {axes}."
-        each = f", {axes} in each stage" if self.placements.stages is not None else f", {axes}"
-        return f"{count} of {counted(whole, 'device')} work{each}."
+        stages = self.placements.stages
+        places = axes if stages is None else f"{counted(stages.count, 'stage')} of {axes}"
+        if count == whole:
+            return f"All {counted(whole, 'device')} work, {places}."
+        return f"{count} of {counted(whole, 'device')} work, {places}."
 
     def splits(self) -> str:
+        """Describe what the work is split by, over each mesh axis."""
         parts = []
         for axis, names in self.split_names.items():
-            if names:
-                texts = [f"{name} ({_percent(share)} of the work)" for name, share in names]
-                parts.append(f"over {axis}: {_joined(texts)}")
-            else:
-                parts.append(f"over {axis}: nothing, so that devices along it repeat the work")
-        return f"Split {'; '.join(parts)}." if parts else ""
+            texts = [f"{name} ({_percent(share)} of the work)" for name, share in names]
+            parts += [f"over {axis}: {_joined(texts)}"] if texts else []
+        left = [axis for axis, names in self.split_names.items() if not names]
+        texts = [f"Split {'; '.join(parts)}."] if parts else []
+        texts += [f"Devices along {_joined(left)} repeat the same work."] if left else []
+        return " ".join(texts)
 
     def weights(self) -> str:
         """Describe how weights are stored, and what of them is gathered."""
@@ -142,7 +144,7 @@ class _Words:
             stored += f"; {_moved(gathered)} gather them before they are read"
         if others:
             stored += f"; {_moved(others)} move them otherwise"
-        return f"Weights: {stored}."
+        return _sentence(stored)
 
     def sums(self) -> str:
         """Describe what becomes of partial results."""

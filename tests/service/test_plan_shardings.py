@@ -127,7 +127,7 @@ def test_words_name_what_is_split_over_which_axis_and_compare_with_the_fastest()
         "batch over node, features and terms of sums over gpu; weights stay split; 31 % less memory than the fastest"
     )
     assert found["Devices"] == "All 16 devices work, 2 node × 8 gpu."
-    assert found["Weights"] == "Weights: 100 % of their bytes are split over gpu."
+    assert found["Weights"] == "100 % of their bytes are split over gpu."
     assert found["Sums"].startswith("Partial results are all-reduced over gpu in 1 copy (")
     assert "31 % less memory on the fullest device, 2 times the time and as much traffic" in found["Compared"]
 

@@ -7,12 +7,30 @@
 /** @typedef {import("./visible.js").VisibleNode} VisibleNode */
 /** @typedef {import("./visible.js").Drawing} Drawing */
 
-export const COLORINGS = { kind: "what a block is", operator: "operator", flops: "work", bytes: "bytes moved" };
+export const COLORINGS = {
+  kind: "what a block is",
+  operator: "operator",
+  flops: "work",
+  bytes: "bytes moved",
+  seconds: "time",
+  received: "bytes received",
+  split: "mesh axes",
+  stage: "devices, by stage",
+};
+
+/** Amounts with their units. */
+export const UNITS = { flops: "flop", bytes: "B", seconds: "s", received: "B" };
 
 /** Hues that can be told from one another by most eyes (Okabe and Ito, 2008), as light fills. */
 const HUES = ["#9ad0f5", "#f5c77e", "#8fd9bb", "#f2e58a", "#b8c4f0", "#f0b094", "#e3b8d8", "#c9d1c0"];
 const LEAST_LIGHT = 38; // % of lightness, of the largest amount
 const MOST_LIGHT = 96;
+
+/** The colorings of a drawing: of a plan's also those by its sharding. @param {Drawing} drawing @returns {[string, string][]} */
+export function coloringsOf({ blocks }) {
+  const own = /** @type {Record<string, any>} */ (blocks);
+  return Object.entries(COLORINGS).filter(([name]) => name === "kind" || own[name] !== undefined);
+}
 
 /**
  * The fill of every node; null where the color is that of its kind.
@@ -20,10 +38,12 @@ const MOST_LIGHT = 96;
  * @returns {{fills: (string | null)[], legend: {fill: string, text: string}[], most: number}}
  */
 export function coloring(by, drawing, nodes) {
-  if (by === "operator") return byOperator(drawing, nodes);
-  if (by === "flops" || by === "bytes") {
-    const most = nodes.reduce((found, node) => Math.max(found, node[by]), 0);
-    const fills = nodes.map((node) => (node[by] > 0 ? amountFill(node[by] / most) : null));
+  if (by === "operator") return byName(operatorsOf(drawing, nodes));
+  if (by === "split" || by === "stage") return byName(nodes.map((node) => node[by] || null));
+  if (by in UNITS) {
+    const amount = /** @type {keyof typeof UNITS} */ (by);
+    const most = nodes.reduce((found, node) => Math.max(found, node[amount]), 0);
+    const fills = nodes.map((node) => (node[amount] > 0 ? amountFill(node[amount] / most) : null));
     return { fills, legend: [], most };
   }
   return { fills: nodes.map(() => null), legend: [], most: 0 };
@@ -34,18 +54,22 @@ export function amountFill(share) {
   return `hsl(24 85% ${MOST_LIGHT - (MOST_LIGHT - LEAST_LIGHT) * Math.sqrt(share)}%)`;
 }
 
-/** The most frequent operators have hues of their own. @param {Drawing} drawing @param {VisibleNode[]} nodes */
-function byOperator({ operators, blocks }, nodes) {
+/** The operators of nodes that are blocks. @param {Drawing} drawing @param {VisibleNode[]} nodes @returns {(string | null)[]} */
+function operatorsOf({ operators, blocks }, nodes) {
+  return nodes.map(({ block }) =>
+    block < 0 || blocks.kind[block] === "parameter" ? null : operators[blocks.operator[block]],
+  );
+}
+
+/** The most frequent names have hues of their own. @param {(string | null)[]} names of nodes */
+function byName(names) {
   const counts = new Map();
-  for (const { block } of nodes) {
-    if (block >= 0 && blocks.kind[block] !== "parameter")
-      counts.set(blocks.operator[block], (counts.get(blocks.operator[block]) ?? 0) + 1);
-  }
-  const named = [...counts].sort((a, b) => b[1] - a[1] || a[0] - b[0]).slice(0, HUES.length);
-  const hueOf = new Map(named.map(([operator], k) => [operator, HUES[k]]));
+  for (const name of names) if (name !== null) counts.set(name, (counts.get(name) ?? 0) + 1);
+  const named = [...counts].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1)).slice(0, HUES.length);
+  const hueOf = new Map(named.map(([name], k) => [name, HUES[k]]));
   return {
-    fills: nodes.map(({ block }) => (block < 0 ? null : (hueOf.get(blocks.operator[block]) ?? null))),
-    legend: named.map(([operator, count]) => ({ fill: hueOf.get(operator), text: `${operators[operator]} (${count})` })),
+    fills: names.map((name) => (name === null ? null : (hueOf.get(name) ?? null))),
+    legend: named.map(([name, count]) => ({ fill: hueOf.get(name), text: `${name} (${count})` })),
     most: 0,
   };
 }

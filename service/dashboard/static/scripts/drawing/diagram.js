@@ -68,6 +68,14 @@ export class Diagram {
     this.viewport.whole();
   }
 
+  /** Show what is new in the drawing's columns; everything stays where it is. */
+  refresh() {
+    if (!this.drawing || !this.picture) return;
+    this.view = visible(this.drawing, this.open, this.hasParameters);
+    Object.assign(this.picture, edgesOf(this.view));
+    this.recolor();
+  }
+
   /** Show other groups open; what is at `anchor`, a block, stays where it is on the screen.
    * @param {Iterable<number>} open @param {number} [anchor] */
   setOpen(open, anchor = -1) {
@@ -114,7 +122,7 @@ export class Diagram {
   recolor() {
     if (!this.drawing || !this.view || !this.picture) return;
     this.colors = Object.fromEntries(
-      [...Object.entries(INKS), ["line", "line-strong"], ["edge", "line-strong"], ["selected", "mark-fastest"]].map(
+      [...Object.entries(INKS), ["line", "line-strong"], ["edge", "line-strong"], ["moved", "communication"], ["selected", "mark-fastest"]].map(
         ([name, ink]) => [name, color(ink)],
       ),
     );
@@ -147,7 +155,7 @@ export class Diagram {
     const heights = Float64Array.from(faces, ({ text }) => (text ? HIGH : LOW + 4));
     const layout = layered(widths, heights, view.from, view.to);
     /** @type {Picture} */
-    this.picture = { layout, widths, heights, faces, from: view.from, to: view.to, bytes: view.bytes };
+    this.picture = { layout, widths, heights, faces, ...edgesOf(view) };
     this.segments = segmentsOf(layout);
     this.viewport.size = { width: layout.width, height: layout.height };
     this.#mark(-1);
@@ -226,6 +234,11 @@ export class Diagram {
     this.setOpen([...this.open, ...around(this.drawing, group)], first);
     this.onSelect(-1, group);
   }
+}
+
+/** @param {Visible} view */
+function edgesOf({ from, to, bytes, traffic, moved }) {
+  return { from, to, bytes, traffic, moved };
 }
 
 /** @param {Drawing} drawing @param {import("./visible.js").VisibleNode} node */

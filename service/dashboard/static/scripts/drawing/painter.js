@@ -7,10 +7,13 @@
 /** @typedef {{x: number, y: number, width: number, height: number, scale: number}} View of the drawing */
 /** @typedef {{title: string, text: string, kind: string, fill: string | null}} Face of a node */
 /** @typedef {{layout: Layered, widths: Float64Array, heights: Float64Array, faces: Face[],
- *   from: Int32Array, to: Int32Array, bytes: Float64Array}} Picture */
+ *   from: Int32Array, to: Int32Array, bytes: Float64Array, traffic: Float64Array, moved: Uint8Array}} Picture */
 
 const READABLE = 0.45; // scale from which on names are written
 const ROUND = 5;
+const WIDTHS = 6; // classes of edges on which something is redistributed
+const LEAST_MOVED = 1.6; // px of the drawing
+const MOST_MOVED = 11;
 
 /** Segments of edges by the upper of the rows that they join. @param {Layered} layout */
 export function segmentsOf(layout) {
@@ -52,31 +55,58 @@ export function paint(pen, picture, segments, view, colors, marked) {
 }
 
 /**
+ * The class of width of each edge: 0 where nothing is redistributed, the last for the most traffic.
+ * @param {Float64Array} traffic @param {Uint8Array} moved @returns {Uint8Array}
+ */
+export function widthClasses(traffic, moved) {
+  const most = traffic.reduce((found, bytes) => Math.max(found, bytes), 0);
+  return moved.map((isMoved, k) => (isMoved ? 1 + Math.round((WIDTHS - 1) * Math.sqrt(most ? traffic[k] / most : 0)) : 0));
+}
+
+/** The width of a class. @param {number} number */
+export function widthOf(number) {
+  return number === 0 ? 0.7 : LEAST_MOVED + ((MOST_MOVED - LEAST_MOVED) * (number - 1)) / (WIDTHS - 1);
+}
+
+/**
  * @param {CanvasRenderingContext2D} pen @param {Picture} picture @param {number[][]} segments @param {View} view
  * @param {number[]} rows @param {Record<string, string>} colors @param {number} selected
  */
-function paintEdges(pen, { layout, from, to }, segments, view, [first, last], colors, selected) {
+function paintEdges(pen, { layout, from, to, traffic, moved }, segments, view, [first, last], colors, selected) {
   const { x, y } = layout;
   const right = view.x + view.width / view.scale;
   const own = [];
-  pen.lineWidth = Math.max(1, 0.7 / view.scale);
-  pen.strokeStyle = colors.edge;
-  pen.beginPath();
+  const classes = widthClasses(traffic, moved);
+  /** @type {number[][]} */
+  const byClass = Array.from({ length: WIDTHS + 1 }, () => []);
   for (let k = Math.max(0, first - 1); k <= last; k += 1) {
     const row = segments[k];
     for (let n = 0; n < row.length; n += 3) {
       const [edge, a, b] = [row[n], row[n + 1], row[n + 2]];
       if (Math.max(x[a], x[b]) < view.x || Math.min(x[a], x[b]) > right) continue;
-      if (from[edge] === selected || to[edge] === selected) own.push(a, b);
-      else curve(pen, x[a], y[a], x[b], y[b]);
+      if (from[edge] === selected || to[edge] === selected) own.push(edge, a, b);
+      else byClass[classes[edge]].push(a, b);
     }
   }
-  pen.stroke();
+  byClass.forEach((ends, number) => {
+    if (!ends.length) return;
+    pen.lineWidth = Math.max(number ? widthOf(number) : 1, widthOf(number ? 1 : 0) / view.scale);
+    pen.strokeStyle = number ? colors.moved : colors.edge;
+    pen.beginPath();
+    for (let n = 0; n < ends.length; n += 2) curve(pen, x[ends[n]], y[ends[n]], x[ends[n + 1]], y[ends[n + 1]]);
+    pen.stroke();
+  });
   if (selected < 0) return;
   pen.strokeStyle = colors.selected;
+  for (let n = 0; n < own.length; n += 3) {
+    const [edge, a, b] = [own[n], own[n + 1], own[n + 2]];
+    pen.lineWidth = Math.max(2, widthOf(classes[edge]), 1.4 / view.scale);
+    pen.beginPath();
+    curve(pen, x[a], y[a], x[b], y[b]);
+    pen.stroke();
+  }
   pen.lineWidth = Math.max(2, 1.4 / view.scale);
   pen.beginPath();
-  for (let n = 0; n < own.length; n += 2) curve(pen, x[own[n]], y[own[n]], x[own[n + 1]], y[own[n + 1]]);
   for (let edge = 0; edge < from.length; edge += 1) {
     const isOwn = from[edge] === selected || to[edge] === selected;
     if (isOwn && !layout.routes[edge].length) curve(pen, x[from[edge]], y[from[edge]], x[to[edge]], y[to[edge]]);

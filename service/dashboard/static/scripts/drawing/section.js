@@ -7,7 +7,7 @@ import { get, problemOf } from "../api.js";
 import { byId, element, fill, pairs, say } from "../dom.js";
 import { problemNotice } from "../notice.js";
 import { plain, quantity, several } from "../units.js";
-import { amountFill, COLORINGS } from "./coloring.js";
+import { amountFill, coloringsOf, UNITS } from "./coloring.js";
 import { Diagram } from "./diagram.js";
 import { around } from "./visible.js";
 
@@ -16,7 +16,13 @@ import { around } from "./visible.js";
 const MOST_FOUND = 50;
 const MOST_LISTED = 12;
 
-/** Fetch the columns at a path and show them in the card `#drawing`. @param {string} path */
+/** @typedef {{drawing: Drawing, diagram: Diagram, overlay: (drawing: Drawing) => void,
+ *   onSelect: (listener: (block: number) => void) => void}} DrawingCard a diagram with what may be added to it later */
+
+/**
+ * Fetch the columns at a path and show them in the card `#drawing`.
+ * @param {string} path @returns {Promise<DrawingCard | null>} null where they cannot be shown
+ */
 export async function showDrawing(path) {
   const section = byId("drawing");
   /** @type {Drawing} */
@@ -26,18 +32,20 @@ export async function showDrawing(path) {
   } catch (error) {
     section.hidden = false;
     fill(section, element("header", {}, element("h2", {}, "Diagram")), problemNotice(problemOf(error)));
-    return;
+    return null;
   }
   section.hidden = false;
+  /** @type {((block: number) => void)[]} */
+  const listeners = [];
   const diagram = new Diagram(
     byId("diagram"),
-    (block, group) => select(drawing, diagram, block, group),
+    (block, group) => {
+      select(drawing, diagram, block, group);
+      for (const listener of listeners) listener(block);
+    },
     () => showGroups(drawing, diagram),
   );
-  fill(
-    byId("coloring"),
-    Object.entries(COLORINGS).map(([name, text]) => element("option", { value: name }, text)),
-  );
+  showColorings(drawing);
   byId("coloring").addEventListener("change", () => {
     diagram.colorBy(byId("coloring").value);
     showLegend(diagram);
@@ -55,6 +63,26 @@ export async function showDrawing(path) {
   diagram.show(drawing);
   showGroups(drawing, diagram);
   select(drawing, diagram, -1, -1);
+  return {
+    drawing,
+    diagram,
+    overlay: (more) => {
+      Object.assign(drawing, more);
+      showColorings(drawing);
+      diagram.refresh();
+      showLegend(diagram);
+    },
+    onSelect: (listener) => listeners.push(listener),
+  };
+}
+
+/** What the colors may show. @param {Drawing} drawing */
+function showColorings(drawing) {
+  const chosen = byId("coloring").value || "kind";
+  fill(
+    byId("coloring"),
+    coloringsOf(drawing).map(([name, text]) => element("option", { value: name, selected: name === chosen }, text)),
+  );
 }
 
 /** @param {Drawing} drawing @param {Diagram} diagram */
@@ -79,10 +107,22 @@ function showLegend(diagram) {
     made.style.background = fill;
     return made;
   };
-  if (most) {
-    const unit = diagram.by === "flops" ? "flop" : "B";
-    fill(byId("legend"), swatch(amountFill(0)), ` 0 ${unit} `, swatch(amountFill(1)), ` ${quantity(most, unit)}`);
-  } else fill(byId("legend"), entries.map(({ fill, text }) => element("span", {}, swatch(fill), ` ${text} `)));
+  const unit = UNITS[/** @type {keyof typeof UNITS} */ (diagram.by)] ?? "";
+  fill(
+    byId("legend"),
+    most
+      ? [swatch(amountFill(0)), ` 0 ${unit} `, swatch(amountFill(1)), ` ${quantity(most, unit)} `]
+      : entries.map(({ fill, text }) => element("span", {}, swatch(fill), ` ${text} `)),
+    edgeLegend(diagram),
+  );
+}
+
+/** What wide edges mean, if there are any. @param {Diagram} diagram */
+function edgeLegend({ drawing, view }) {
+  if (!drawing?.edges.traffic || !view) return null;
+  const most = view.traffic.reduce((found, bytes) => Math.max(found, bytes), 0);
+  const text = most ? `redistributed, up to ${quantity(most, "B")} on an edge` : "redistributed";
+  return element("span", {}, element("span", { class: "edge-sign", "aria-hidden": "true" }), ` ${text}`);
 }
 
 /** @param {Drawing} drawing @param {Diagram} diagram */
@@ -153,6 +193,8 @@ function select(drawing, diagram, block, group) {
       ["Result", element("span", { class: "mono" }, drawing.types[blocks.type[block]])],
       ["Work", blocks.flops[block] ? quantity(blocks.flops[block], "flop") : null],
       ["Reads and writes", blocks.bytes[block] ? quantity(blocks.bytes[block], "B") : null],
+      ["Split", blocks.split?.[block]],
+      ["Receives", blocks.received?.[block] ? quantity(blocks.received[block], "B") : null],
       ["In", around(drawing, blocks.group[block]).length ? groupLinks(drawing, diagram, block) : null],
       ["Inputs", linked(drawing, diagram, reads)],
       ["Read by", linked(drawing, diagram, readers)],

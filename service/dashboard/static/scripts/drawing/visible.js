@@ -5,17 +5,23 @@
 
 /** @typedef {{name: string, operators: string[], types: string[],
  *   blocks: {site: string[], operator: number[], kind: string[], type: number[], flops: number[], bytes: number[],
- *     group: number[]},
- *   edges: {from: number[], to: number[], bytes: number[]},
+ *     group: number[], seconds?: number[], received?: number[], split?: string[], stage?: string[]},
+ *   edges: {from: number[], to: number[], bytes: number[], traffic?: number[], moved?: boolean[]},
  *   groups: {name: string[], parent: number[]}}} Drawing */
 
-/** @typedef {{block: number, group: number, blocks: number, held: number, flops: number, bytes: number}} VisibleNode
- *   a block, or else a group; how many blocks it stands for; parameters that are shown in their reader */
+/** @typedef {{block: number, group: number, blocks: number, held: number, flops: number, bytes: number, seconds: number,
+ *   received: number, split: string, stage: string}} VisibleNode
+ *   a block, or else a group; how many blocks it stands for; parameters that are shown in their reader; of a plan also the
+ *   seconds of the blocks, the bytes that they receive, and over what they are split, and where, if that is one for all */
 
-/** @typedef {{nodes: VisibleNode[], nodeOf: Int32Array, from: Int32Array, to: Int32Array, bytes: Float64Array}} Visible */
+/** @typedef {{nodes: VisibleNode[], nodeOf: Int32Array, from: Int32Array, to: Int32Array, bytes: Float64Array,
+ *   traffic: Float64Array, moved: Uint8Array}} Visible */
 
 /** Kinds of sources that are shown within the one block that reads them. */
 const HELD = new Set(["parameter", "constant"]);
+
+/** Of a group whose blocks are not alike. */
+export const DIFFERENT = "different ones";
 
 /**
  * @param {Drawing} drawing
@@ -24,7 +30,7 @@ const HELD = new Set(["parameter", "constant"]);
  * @returns {Visible}
  */
 export function visible(drawing, open, parameters = false) {
-  const { site, kind, group, flops, bytes } = drawing.blocks;
+  const { site, kind, group, flops, bytes, seconds, received, split, stage } = drawing.blocks;
   const readers = parameters ? null : onlyReaders(drawing);
   /** @type {VisibleNode[]} */
   const nodes = [];
@@ -36,13 +42,21 @@ export function visible(drawing, open, parameters = false) {
     let node = closed < 0 ? undefined : ofGroup.get(closed);
     if (node === undefined) {
       node = nodes.length;
-      nodes.push({ block: closed < 0 ? block : -1, group: closed, blocks: 0, held: 0, flops: 0, bytes: 0 });
+      nodes.push({
+        ...{ block: closed < 0 ? block : -1, group: closed, blocks: 0, held: 0, flops: 0, bytes: 0 },
+        ...{ seconds: 0, received: 0, split: split?.[block] ?? "", stage: stage?.[block] ?? "" },
+      });
       if (closed >= 0) ofGroup.set(closed, node);
     }
     nodeOf[block] = node;
     nodes[node].blocks += 1;
     nodes[node].flops += flops[block];
     nodes[node].bytes += bytes[block];
+    nodes[node].seconds += seconds?.[block] ?? 0;
+    nodes[node].received += received?.[block] ?? 0;
+    nodes[node].split ||= split?.[block] ?? ""; // views have none
+    if (split?.[block] && nodes[node].split !== split[block]) nodes[node].split = DIFFERENT;
+    if (stage && nodes[node].stage !== stage[block]) nodes[node].stage = DIFFERENT;
   }
   for (let block = 0; block < site.length; block += 1) {
     if (!isHeld(block)) continue;
@@ -86,6 +100,8 @@ function joined({ edges }, nodeOf, count) {
   const from = [];
   const to = [];
   const bytes = [];
+  const traffic = [];
+  const moved = [];
   for (let k = 0; k < edges.from.length; k += 1) {
     const a = nodeOf[edges.from[k]];
     const b = nodeOf[edges.to[k]];
@@ -97,7 +113,16 @@ function joined({ edges }, nodeOf, count) {
       from.push(a);
       to.push(b);
       bytes.push(edges.bytes[k]);
-    } else bytes[edge] += edges.bytes[k];
+      traffic.push(edges.traffic?.[k] ?? 0);
+      moved.push(edges.moved?.[k] ?? false);
+    } else {
+      bytes[edge] += edges.bytes[k];
+      traffic[edge] += edges.traffic?.[k] ?? 0;
+      moved[edge] ||= edges.moved?.[k] ?? false;
+    }
   }
-  return { from: Int32Array.from(from), to: Int32Array.from(to), bytes: Float64Array.from(bytes) };
+  return {
+    ...{ from: Int32Array.from(from), to: Int32Array.from(to), bytes: Float64Array.from(bytes) },
+    ...{ traffic: Float64Array.from(traffic), moved: Uint8Array.from(moved, Number) },
+  };
 }

@@ -18,6 +18,7 @@ import { showMoves } from "../move-list.js";
 import { missing, problemNotice } from "../notice.js";
 import { joined } from "../objective-list.js";
 import { getRun, meshText } from "../run-summary.js";
+import { showSharding } from "../sharding/section.js";
 import { isWithinError, showTimeErrors, withinChip } from "../time-errors.js";
 import { several } from "../units.js";
 import { showVerification } from "../verification.js";
@@ -37,7 +38,7 @@ async function begin() {
     ];
     const [of, frontier, objectives, graph] = await Promise.all(all);
     show(plan, of, frontier, joined(objectives.items, [...graph.objectives, ...frontier.objectives]), graph);
-    void showDrawing(plan.links.drawing);
+    void showSharding(plan, showDrawing(plan.links.drawing));
   } catch (error) {
     fill(byId("plan"), missing(error, "plan", id));
   }
