@@ -134,12 +134,16 @@ def _further(state: SearchState, best: int) -> list[SearchStart]:
 
 
 def _begin_views(state: SearchState, start: SearchStart, limit: int | None, check_stop: CheckStop) -> Begun:
-    """Rank the views of the mesh; schedule orders take the best one, and the others are left to be begun."""
+    """Rank the views of the mesh; schedule orders take the best one, and the others are left to be begun.
+
+    What already has variants, such as those of related plans, keeps its view.
+    """
     first, whole = state.variants[0], state.submeshes[0]
     views, evaluated = ranked_views(whole, first.graph, state.options, _left(state, limit), check_stop)
     state.evaluations += evaluated
+    in_use = {id(variant.submesh) for variant in state.variants} | {id(whole)}
     ordered = [
-        replace(s, view=views[0]) if s.devices == whole.devices and s is not whole else s
+        replace(s, view=views[0]) if s.devices == whole.devices and id(s) not in in_use else s
         for s in state.submeshes
     ]
     added = [whole.on_view(view) for view in views if view.axes != whole.view.axes]

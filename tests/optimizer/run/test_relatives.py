@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from tapestry.hardware import load_mesh
 from tapestry.optimizer import Checkpoint, Result, Snapshot
 from tapestry.optimizer.analysis.verification import verify_plan
 from tapestry.optimizer.run.relatives import RelatedPlan
 from tapestry.optimizer.run.workers import InlineExecutor
+from tapestry.teg.sharding.placement import SCHEDULE_ORDERS
 from tests.optimizer.run.resumed import reported
 from tests.optimizer.searches import EIGHT, search
 from tests.teg.test_family import stack
@@ -57,3 +61,19 @@ def test_a_search_that_was_stopped_goes_on_with_the_relatives_it_had_left(
     first = Checkpoint.from_bytes(saved[0])
     assert [start.kind for start in first.starts[:1]] == ["relative"] and first.starts[0].plans
     assert reported(search(**options, resume=first)) == reported(whole)
+
+
+def test_relatives_in_another_schedule_order_keep_their_view_when_views_are_ranked(
+    relatives: list[RelatedPlan],
+) -> None:
+    last = SCHEDULE_ORDERS[-1]
+    others = [RelatedPlan(moves, replace(placements, schedule_order=last)) for moves, placements in relatives]
+    saved: list[bytes] = []
+
+    def keep(snapshot: Snapshot) -> None:
+        saved.append(snapshot.checkpoint().to_bytes())
+
+    options = {**DEEPER, "mesh": load_mesh("2x-dgx-h100"), "evaluations": 20_000}
+    whole = search(**options, relatives=others, on_checkpoint=keep, checkpoint_s=0)
+    assert whole.started_from and len(saved) > 2
+    assert not any(start.kind == "views" for start in Checkpoint.from_bytes(saved[-1]).starts)
