@@ -43,6 +43,7 @@ from tapestry.teg.faults import joined, refuse
 P = ParamSpec("P")
 T = TypeVar("T")
 ACCEPTED, UNPROCESSABLE = 202, 422
+MOST_PER_PAGE = 200
 FIRST_LOOK_S, LONGEST_LOOK_S = 0.2, 2.0  # between two looks at an import
 SERVICE_OPTIONS = ("start_from", "verify", "execution_seconds")
 
@@ -300,6 +301,60 @@ class Operations:
         """
         call = Call("PATCH", f"/v1/runs/{id_of(run)}", json={"priority": priority})
         return RunRecord.from_json(json.loads((yield from self._answered(call)).content))
+
+    @operation
+    def label(
+        self, run: Reference, *, tags: Sequence[str] | None = None, notes: str | None = None
+    ) -> Steps[RunRecord]:
+        """Give a run tags and notes in place of those before, and return it; what is None stays.
+
+        Raises:
+            ProblemError: neither is given, a tag has a comma (`invalid`), or there is no such run (`unknown_id`).
+        """
+        wanted = {"tags": None if tags is None else list(tags), "notes": notes}
+        body = {name: value for name, value in wanted.items() if value is not None}
+        call = Call("PATCH", f"/v1/runs/{id_of(run)}", json=body)
+        return RunRecord.from_json(json.loads((yield from self._answered(call)).content))
+
+    @operation
+    def runs(
+        self,
+        search: str = "",
+        *,
+        sort: str = "-created",
+        limit: int = 50,
+        tag: str | None = None,
+        mesh: str | None = None,
+        status: str | None = None,
+        batch: str | None = None,
+    ) -> Steps[tuple[RunRecord, ...]]:
+        """Return at most `limit` runs, the newest first.
+
+        `search` are words of which each is in the program's or mesh's name, the id, a tag or the notes. `sort` is one
+        of created, program, mesh, status, time and memory, ascending, or descending with `-` before it.
+
+        Raises:
+            ProblemError: there is no such order or status (`invalid`).
+        """
+        wanted = {
+            "q": search or None,
+            "sort": sort,
+            "tag": tag,
+            "mesh": mesh,
+            "status": status,
+            "batch": batch,
+        }
+        params = {name: value for name, value in wanted.items() if value is not None}
+        found: list[RunRecord] = []
+        while len(found) < limit:
+            page = {**params, "limit": str(min(limit - len(found), MOST_PER_PAGE))}
+            answer = yield from self._answered(Call("GET", "/v1/runs", params=page))
+            document = json.loads(answer.content)
+            found += [RunRecord.from_json(run) for run in document["items"]]
+            if document["next"] is None:
+                break
+            params["cursor"] = document["next"]
+        return tuple(found)
 
     @operation
     def delete_run(self, run: Reference) -> Steps[None]:

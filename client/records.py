@@ -112,7 +112,8 @@ class SubmittedRun(Record):
 class RunRecord(Record):
     """The status of a run. Once it has begun, its options hold the islands that it is done with.
 
-    Of the runs that wait, one of a higher `priority` goes first; None once it has ended.
+    Of the runs that wait, one of a higher `priority` goes first; None once it has ended. `best` has the least value of
+    each objective among its plans, `trend` pairs of seconds and hypervolume; people gave it `tags` and `notes`.
     """
 
     id: str
@@ -126,6 +127,10 @@ class RunRecord(Record):
     seconds: float
     front: int
     hypervolume: float
+    best: Mapping[str, float]
+    trend: tuple[Any, ...]
+    tags: tuple[str, ...]
+    notes: str
     attempt: int
     stopped: str
     problem: Mapping[str, Any] | None

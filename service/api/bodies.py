@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import ConfigDict, Field, ValidationError, WithJsonSchema
+from pydantic import ConfigDict, Field, ValidationError, WithJsonSchema, field_validator, model_validator
 
 from tapestry.hardware import mesh_names
 from tapestry.optimizer.run.options import RunOptions
@@ -23,6 +23,7 @@ from tapestry.service.api.option_models import (
 from tapestry.service.graphs import priced_resources
 from tapestry.service.requests import InvalidRequest, check_request
 from tapestry.service.rewriting import HOW, KINDS
+from tapestry.service.run_tags import LONGEST_NOTES, LONGEST_TAG, MOST_TAGS, NOTES_PATTERN, TAG_PATTERN
 from tapestry.service.scheduling import HIGHEST, LOWEST, USUAL
 from tapestry.service.settings import Limits
 from tapestry.service.store import TenantStore, TensorRequest, UnknownId
@@ -88,10 +89,39 @@ class RunBody(RequestBody):
         return RunOptions.from_json(self.model_dump(exclude={"graph_id", "mesh", "fresh", "priority"}))
 
 
-class RunChangeBody(RequestBody):
-    """A change of a run that has not ended."""
+Tag = Annotated[str, Field(min_length=1, max_length=LONGEST_TAG, pattern=TAG_PATTERN)]
+Notes = Annotated[str, Field(max_length=LONGEST_NOTES, pattern=NOTES_PATTERN)]
 
-    priority: Priority
+
+class RunChangeBody(RequestBody):
+    """A change of a run: what is not given stays as it is."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
+
+    priority: Priority | None = Field(None, description="of a run that waits")
+    tags: list[Tag] | None = Field(
+        None,
+        max_length=MOST_TAGS,
+        json_schema_extra={"uniqueItems": True},
+        description="words by which people find it again, in place of those before; without commas",
+        examples=[["baseline", "2026-q1"]],
+    )
+    notes: Notes | None = Field(
+        None, description="a text about it, in place of the one before; empty for none"
+    )
+
+    @model_validator(mode="after")
+    def _has_something(self) -> Self:
+        if all(value is None for value in (self.priority, self.tags, self.notes)):
+            raise ValueError("expected priority, tags or notes")
+        return self
+
+    @field_validator("tags")
+    @classmethod
+    def _has_none_twice(cls, tags: list[str] | None) -> list[str] | None:
+        if tags is not None and len(set(tags)) < len(tags):
+            raise ValueError("expected different tags")
+        return tags
 
 
 def stored_resources(graph_id: str, store: TenantStore) -> tuple[str, ...]:

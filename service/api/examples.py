@@ -98,6 +98,10 @@ _RUN = {
     "seconds": 2.0,
     "front": 1,
     "hypervolume": 0.75,
+    "best": {"time_s": 1.6e-05, "peak_memory_bytes": 122880},
+    "trend": [[1.0, 0.5], [2.0, 0.75]],
+    "tags": ["baseline"],
+    "notes": "with the weights of January",
     "attempt": 1,
     "stopped": "budget",
     "problem": None,
@@ -350,6 +354,7 @@ EXAMPLES: dict[str, Any] = {
         "host": {"name": "builder", "cores": 2},
         "timings": {"compile_s": 0.4},
     },
+    "RunLabelsAnswer": {"tags": {"baseline": 2}, "meshes": {"dgx-h100": 5}},
     "RunsAnswer": {"items": [_RUN], "next": CURSOR},
     "FrontierAnswer": {
         "run": RUN_ID,

@@ -167,6 +167,14 @@ class RunAnswer(Answer):
     seconds: float
     front: int
     hypervolume: float
+    best: dict[str, float] = Field(
+        description="the least value of each objective, and of time and peak memory, among the plans so far"
+    )
+    trend: list[list[float]] = Field(
+        description="how the hypervolume grew: pairs of seconds of searching and hypervolume, at most 32"
+    )
+    tags: list[str] = Field(description="words that people gave it, sorted")
+    notes: str = Field(description="what people wrote about it")
     attempt: int
     stopped: str
     problem: dict[str, Any] | None
@@ -231,6 +239,13 @@ class RunsAnswer(Answer):
 
     items: list[RunAnswer]
     next: str | None = Field(description="the cursor of the next page")
+
+
+class RunLabelsAnswer(Answer):
+    """Values by which the list of runs can be filtered, each with the number of its runs."""
+
+    tags: dict[str, int]
+    meshes: dict[str, int]
 
 
 class ClassTimeAnswer(Answer):

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import Path, Query
 from pydantic import AfterValidator, StringConstraints
 
-from tapestry.service.api.pages import CURSOR
+from tapestry.service.api.pages import CURSOR, SORTED_CURSOR
 from tapestry.service.api.problems import MEDIA_TYPE, Problem
 from tapestry.service.problems import TITLES, problem
 from tapestry.teg.printable import PATTERN, is_printable
@@ -167,6 +167,14 @@ PageCursor = Annotated[
     Query(
         description="`next` of the page before",
         json_schema_extra={"pattern": CURSOR},
+        examples=["1795980253123456-0f4bb7a2c1d9"],
+    ),
+]
+SortedCursor = Annotated[
+    str | None,
+    Query(
+        description="`next` of the page before, which was sorted in the same way",
+        json_schema_extra={"pattern": SORTED_CURSOR},
         examples=["1795980253123456-0f4bb7a2c1d9"],
     ),
 ]

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 
@@ -25,6 +25,7 @@ from tapestry.service.api.models import (
     FrontierAnswer,
     RunAnswer,
     RunDetailAnswer,
+    RunLabelsAnswer,
     RunsAnswer,
     SubmittedRunAnswer,
 )
@@ -35,14 +36,14 @@ from tapestry.service.api.openapi_parts import (
     PRINTABLE,
     REPLAYED,
     Answers,
-    PageCursor,
     PageLimit,
     Printable,
     RunId,
+    SortedCursor,
     json_answer,
     problems,
 )
-from tapestry.service.api.pages import cursor_of, read_cursor
+from tapestry.service.api.pages import read_sorted_cursor, sorted_cursor_of
 from tapestry.service.api.precisions import graph_in_precision
 from tapestry.service.api.priorities import check_priority
 from tapestry.service.api.task_pool import TooSlow
@@ -58,12 +59,18 @@ from tapestry.service.presentation import (
 from tapestry.service.provenance import versions
 from tapestry.service.related import named_runs
 from tapestry.service.requests import InvalidRequest, check_request
-from tapestry.service.store import ALIVE_S, RunRequest, RunSummary, StoreError, UnknownId
+from tapestry.service.store import ALIVE_S, RunOrder, RunRequest, RunSummary, StoreError, UnknownId
 from tapestry.service.verdicts import count_verdicts, unchecked_reason
 from tapestry.teg.faults import Fault
 
 router = APIRouter(prefix="/v1/runs", tags=["runs"])
 
+# fmt: off
+Sort = Literal[
+    "created", "mesh", "status", "time", "memory", "program",
+    "-created", "-mesh", "-status", "-time", "-memory", "-program",
+]
+# fmt: on
 CHECK_S = 5.0  # for what a run asks of its program
 MESH = {
     "name": "pair",
@@ -114,7 +121,23 @@ def list_runs(
     request: Request,
     parts: Parts,
     limit: PageLimit = 50,
-    cursor: PageCursor = None,
+    cursor: SortedCursor = None,
+    sort: Annotated[
+        Sort,
+        Query(
+            description="what the runs are sorted by, ascending, or descending with `-`; `time` and `memory` are the "
+            "least of their plans, and runs without a plan come last"
+        ),
+    ] = "-created",
+    q: Annotated[
+        str | None,
+        Query(
+            max_length=200,
+            description="only runs with each of these words in the name of program or mesh, the id, a tag or the notes",
+            json_schema_extra=dict(PRINTABLE),
+        ),
+        Printable,
+    ] = None,
     status: Annotated[Status | None, Query(description="only runs that stand so")] = None,
     graph_id: Annotated[
         str | None,
@@ -126,13 +149,40 @@ def list_runs(
         Query(max_length=200, description="only runs on a mesh called so", json_schema_extra=dict(PRINTABLE)),
         Printable,
     ] = None,
+    tag: Annotated[
+        str | None,
+        Query(max_length=200, description="only runs with this tag", json_schema_extra=dict(PRINTABLE)),
+        Printable,
+    ] = None,
+    batch: Annotated[
+        str | None,
+        Query(max_length=64, description="only runs of this batch", json_schema_extra=dict(PRINTABLE)),
+        Printable,
+    ] = None,
 ) -> Response:
-    """List runs, newest first."""
-    before = read_cursor(cursor)
-    found = parts.store.runs.page(limit + 1, before, status=status, graph_id=graph_id, mesh=mesh)
+    """List runs, newest first unless `sort` says otherwise: with their best values and how their hypervolume grew."""
+    order = RunOrder(sort.removeprefix("-"), sort.startswith("-"))
+    found = parts.store.runs.page(
+        limit + 1,
+        read_sorted_cursor(cursor, order),
+        order=order,
+        search=q,
+        status=status,
+        graph_id=graph_id,
+        mesh=mesh,
+        tag=tag,
+        batch=batch,
+    )
     page = found[:limit]
-    following = cursor_of(page[-1].created_at, page[-1].id) if len(found) > limit else None
+    following = sorted_cursor_of(order, page[-1]) if len(found) > limit else None
     return revalidated(request, {"items": [run_document(run) for run in page], "next": following})
+
+
+@router.get("/labels", response_model=RunLabelsAnswer, responses=KEPT | problems())
+def get_run_labels(request: Request, parts: Parts) -> Response:
+    """Show by which tags and meshes the list of runs can be filtered, each with the number of its runs."""
+    found = {"tags": parts.store.runs.tags(), "meshes": parts.store.runs.meshes()}
+    return revalidated(request, found)
 
 
 @router.get("/{run_id}", response_model=RunDetailAnswer, responses=KEPT | problems(404))
@@ -221,9 +271,14 @@ def cancel_run(run_id: RunId, parts: Parts) -> Response:
     dependencies=[body_of("application/json")],
 )
 def change_run(run_id: RunId, body: RunChangeBody, request: Request, parts: Parts) -> Response:
-    """Change the priority of a run that waits. One that goes on is not stopped for another one."""
-    check_priority(request, body.priority)
-    return answer(run_document(parts.store.runs.set_priority(run_id, body.priority)))
+    """Change a run: its tags and notes, which replace those before, and while it waits its priority.
+
+    All of it is changed, or nothing. A run that goes on is not stopped for another one.
+    """
+    if body.priority is not None:
+        check_priority(request, body.priority)
+    changed = parts.store.runs.change(run_id, priority=body.priority, tags=body.tags, notes=body.notes)
+    return answer(run_document(changed))
 
 
 @router.delete("/{run_id}", status_code=204, responses=problems(404, 409), response_class=Response)
@@ -247,6 +302,10 @@ def run_document(run: RunSummary) -> dict[str, Any]:
         "seconds": run.seconds,
         "front": run.front,
         "hypervolume": run.hypervolume,
+        "best": dict(run.best),
+        "trend": [list(point) for point in run.trend],
+        "tags": list(run.tags),
+        "notes": run.notes,
         "attempt": run.attempt,
         "stopped": run.stopped,
         "problem": run.problem,

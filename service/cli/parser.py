@@ -116,6 +116,8 @@ COMMANDS: tuple[Command, ...] = (
     Command("tenants", "list tenants, or show and set their quotas", service.tenants, "tenants"),
     Command("audit", "print who did what with a service, and what was refused", service.audit, "audit"),
     Command("keys", "make, list or revoke keys with names for a service", service.keys, "keys"),
+    Command("runs", "list stored runs: search, filter and sort them", service.runs, "runs"),
+    Command("label", "give stored runs tags and notes", service.label, "label"),
     Command("priority", "set which of the waiting runs goes first", service.priority, "priority"),
     Command("delete", "delete stored runs, batches, programs or executions", service.delete, "delete"),
     Command("gc", "delete what has ended long ago, or exceeds a size", service.gc, "gc"),

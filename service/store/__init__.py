@@ -38,6 +38,7 @@ from tapestry.service.store.records import (
     Submitted,
     WorkerHeartbeat,
 )
+from tapestry.service.store.run_lists import RunOrder
 from tapestry.service.store.sessions import (
     AlreadyEnded,
     Conflict,
@@ -88,6 +89,7 @@ __all__ = [
     "QuotaUse",
     "Rewriting",
     "RunEvent",
+    "RunOrder",
     "RunRequest",
     "RunSummary",
     "RunUpdate",

@@ -202,4 +202,7 @@ def run_summary(row: Row[Any]) -> RunSummary:
     fields = dict(row._mapping)
     fields["options"] = stored_options(fields["options"])
     fields["cancel_requested"] = bool(fields["cancel_requested"])
+    fields["tags"] = tuple(sorted(filter(None, (fields["tags"] or "").split(","))))
+    fields["notes"] = fields["notes"] or ""
+    fields["trend"] = tuple(tuple(point) for point in fields["trend"])
     return RunSummary(**fields)

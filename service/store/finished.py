@@ -14,6 +14,7 @@ from tapestry.service.refusals import refusal_documents
 from tapestry.service.store.codec import mesh_to_document, plan_values
 from tapestry.service.store.executions import ended_values
 from tapestry.service.store.graphs import put_graph
+from tapestry.service.store.highlights import best_values, trend_of
 from tapestry.service.store.learning import put_rates
 from tapestry.service.store.records import FinishedRun, RunRequest
 from tapestry.service.store.tables import ExecutionRow, HistoryRow, PlanRow, RuleRow, RunRow
@@ -51,6 +52,8 @@ def requested_values(run_id: str, request: RunRequest, created_at: datetime) -> 
         "seconds": 0.0,
         "front": 0,
         "hypervolume": 0.0,
+        **best_values((), ()),
+        "trend": [],
         "timings": {},
         "refused": [],
         "bounds": {},
@@ -81,6 +84,8 @@ def _finished(run_id: str, graph_id: str, finished: FinishedRun) -> dict[str, An
         "seconds": result.seconds,
         "front": len(result.frontier),
         "hypervolume": last.hypervolume if last else 0.0,
+        **best_values([plan.cost for plan in result.frontier], finished.options.objectives),
+        "trend": trend_of((report.seconds, report.hypervolume) for report in result.history),
         "timings": dict(result.timings),
         "refused": refusal_documents(result.refused),
         "bounds": bound_documents(result.bounds),

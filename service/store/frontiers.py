@@ -11,6 +11,7 @@ from sqlalchemy import Connection, delete, insert, select, update
 from tapestry.costmodel.version import cost_model_note
 from tapestry.optimizer import Plan
 from tapestry.service.store.codec import cost_values, plan_values
+from tapestry.service.store.highlights import put_best
 from tapestry.service.store.queue import append_event
 from tapestry.service.store.records import RunUpdate
 from tapestry.service.store.tables import ArtifactRow, PlanRow
@@ -66,6 +67,7 @@ def put_costs(
     query = select(*columns).where(PlanRow.run_id == run_id, PlanRow.on_frontier.is_(True))
     shown = [dict(row._mapping) for row in connection.execute(query)]
     again = [_shown(run_id, values) for values in shown if values["plan_id"] in costed]
+    put_best(connection, run_id)
     report(connection, run_id, again, removed, len(shown), now)
     return len(shown)
 

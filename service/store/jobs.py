@@ -26,6 +26,7 @@ from tapestry.service.store.codec import stored_options
 from tapestry.service.store.epochs import forget_epochs
 from tapestry.service.store.executions import ended_values, outcome_values
 from tapestry.service.store.frontiers import put_costs, put_plans, report, take_off
+from tapestry.service.store.highlights import extended, put_best
 from tapestry.service.store.imports import forget_content
 from tapestry.service.store.learning import put_rates
 from tapestry.service.store.observing import Observers
@@ -446,7 +447,7 @@ def _put_progress(
     shown = select(func.count()).where(PlanRow.run_id == run_id, PlanRow.on_frontier.is_(True))
     size = int(connection.scalar(shown) or 0)
     before = connection.execute(
-        select(RunRow.phase, RunRow.options, RunRow.evaluations).where(RunRow.id == run_id)
+        select(RunRow.phase, RunRow.options, RunRow.evaluations, RunRow.trend).where(RunRow.id == run_id)
     ).one()
     figures = {
         "evaluations": progress.evaluations,
@@ -454,7 +455,8 @@ def _put_progress(
         "front": size,
         "hypervolume": progress.hypervolume,
     }
-    changes = {**figures, "phase": found.phase}
+    trend = extended(before.trend, progress.seconds, progress.hypervolume)
+    changes = {**figures, "phase": found.phase, "trend": trend}
     connection.execute(update(RunRow).where(RunRow.id == run_id).values(changes))
     steps = select(func.coalesce(func.max(HistoryRow.step), -1)).where(HistoryRow.run_id == run_id)
     point = {"run_id": run_id, "step": int(connection.scalar(steps) or 0) + 1, **figures}
@@ -466,6 +468,7 @@ def _put_progress(
         connection, run_id, "progress", {**figures, "fraction": progress.fraction, "best": best}, now
     )
     if found.added or found.removed:
+        put_best(connection, run_id)
         report(connection, run_id, added, found.removed, size, now)
     return max(progress.evaluations - int(before.evaluations), 0)
 

@@ -7,12 +7,12 @@ from typing import Any
 from sqlalchemy import Select, tuple_
 
 from tapestry.service.store.records import Cursor
-from tapestry.service.store.tables import BatchRow, GraphRow, ImportRow, RunRow
+from tapestry.service.store.tables import BatchRow, GraphRow, ImportRow
 
 
 def newest(
     query: Select[Any],
-    table: type[GraphRow] | type[RunRow] | type[BatchRow] | type[ImportRow],
+    table: type[GraphRow] | type[BatchRow] | type[ImportRow],
     limit: int,
     before: Cursor | None,
 ) -> Select[Any]:

@@ -324,7 +324,9 @@ class StoredImport:
 class RunSummary:
     """A stored run without its frontier. Once it has begun, its options hold the islands that it is done with.
 
-    `priority` decides which waiting run goes first, the higher one; None once the run has ended.
+    `priority` decides which waiting run goes first, the higher one; None once the run has ended. `best` has the least
+    value of each objective, and of time and peak memory, on the frontier now; `trend` are points (seconds,
+    hypervolume), at most 32. `tags` and `notes` are what people wrote about the run.
     """
 
     id: str
@@ -343,6 +345,10 @@ class RunSummary:
     seconds: float
     front: int
     hypervolume: float
+    best: Mapping[str, float]
+    trend: Sequence[Sequence[float]]
+    tags: Sequence[str]
+    notes: str
     created_at: datetime
     started_at: datetime | None
     ended_at: datetime | None

@@ -6,9 +6,9 @@ import math
 import secrets
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Unpack
 
-from sqlalchemy import Connection, Row, Select, and_, delete, exists, insert, null, or_, select, update
+from sqlalchemy import Connection, Row, delete, exists, insert, null, or_, select, update
 
 from tapestry.costmodel.version import COST_MODEL_VERSION
 from tapestry.optimizer.run.options import AUTO
@@ -17,10 +17,8 @@ from tapestry.service.scheduling import USUAL, expected_seconds
 from tapestry.service.store.codec import graph_values, run_summary, stored_options, stored_plan
 from tapestry.service.store.database import StoreError
 from tapestry.service.store.finished import put_finished, requested_values
-from tapestry.service.store.pages import newest
 from tapestry.service.store.queue import QueueLimits, append_status, revise, submit
 from tapestry.service.store.records import (
-    Cursor,
     FinishedRun,
     Idempotency,
     Kin,
@@ -31,6 +29,9 @@ from tapestry.service.store.records import (
     StoredRun,
     Submitted,
 )
+from tapestry.service.store.run_labels import put_notes, put_tags, used_meshes, used_tags
+from tapestry.service.store.run_lists import NEWEST_FIRST, Place, RunFilters, RunOrder, listed
+from tapestry.service.store.run_rows import summaries, summary_row
 from tapestry.service.store.run_watch import events_of
 from tapestry.service.store.sessions import AlreadyEnded, Database, UnknownId
 from tapestry.service.store.tables import (
@@ -45,27 +46,6 @@ from tapestry.service.store.tables import (
 
 # So many of the newest related runs are looked at, and so many of the nearest are used.
 MOST_RELATED, NEAREST = 100, 2
-_SUMMARY = (
-    RunRow.id,
-    RunRow.graph_id,
-    GraphRow.name.label("graph_name"),
-    RunRow.mesh_name,
-    RunRow.options,
-    RunRow.status,
-    RunRow.phase,
-    RunRow.stopped,
-    RunRow.attempt,
-    LeaseRow.cancel_requested,
-    LeaseRow.priority,
-    RunRow.problem,
-    RunRow.evaluations,
-    RunRow.seconds,
-    RunRow.front,
-    RunRow.hypervolume,
-    RunRow.created_at,
-    RunRow.started_at,
-    RunRow.ended_at,
-)
 _SHOWN = (
     PlanRow.key,
     PlanRow.plan_id,
@@ -140,26 +120,29 @@ class Runs:
     def get(self, run_id: str) -> RunSummary:
         """Return the summary of a run with its status, by its whole id."""
         with self._database.reading() as connection:
-            return run_summary(_one(connection, run_id))
+            return run_summary(summary_row(connection, run_id))
 
     def page(
         self,
         limit: int = 50,
-        before: Cursor | None = None,
+        before: Place | None = None,
         *,
-        status: str | None = None,
-        graph_id: str | None = None,
-        mesh: str | None = None,
+        order: RunOrder = NEWEST_FIRST,
+        **chosen: Unpack[RunFilters],
     ) -> tuple[RunSummary, ...]:
-        """Return runs, newest first; `before` is (created_at, id) of the last one seen."""
-        query = _summaries()
-        wanted = ((RunRow.status, status), (RunRow.graph_id, graph_id), (RunRow.mesh_name, mesh))
-        for column, value in wanted:
-            if value is not None:
-                query = query.where(column == value)
+        """Return runs in an order; `before` is the place of the last one seen (`RunOrder.place_of`)."""
         with self._database.reading() as connection:
-            rows = connection.execute(newest(query, RunRow, limit, before))
-            return tuple(run_summary(row) for row in rows)
+            return listed(connection, chosen, order, limit, before)
+
+    def tags(self) -> dict[str, int]:
+        """Return the tags that runs have, each with the number of its runs."""
+        with self._database.reading() as connection:
+            return used_tags(connection)
+
+    def meshes(self) -> dict[str, int]:
+        """Return the names of the meshes of all runs, each with the number of its runs."""
+        with self._database.reading() as connection:
+            return used_meshes(connection)
 
     def find(self, reference: str) -> StoredRun:
         """Find the run whose id is, or alone begins with, `reference`, with its plans and their moves."""
@@ -201,12 +184,12 @@ class Runs:
     def details(self, run_id: str) -> StoredRun:
         """Return a run by its whole id, without its plans."""
         with self._database.reading() as connection:
-            return _stored(connection, _one(connection, run_id), ())
+            return _stored(connection, summary_row(connection, run_id), ())
 
     def request(self, run_id: str) -> RunRequest:
         """Return a run's graph, mesh and options."""
         with self._database.reading() as connection:
-            summary = run_summary(_one(connection, run_id))
+            summary = run_summary(summary_row(connection, run_id))
             mesh = connection.scalar(select(RunRow.mesh).where(RunRow.id == run_id))
         return RunRequest(summary.graph_id, mesh or {}, summary.options)
 
@@ -249,9 +232,9 @@ class Runs:
         """
         with self._database.writing() as connection:
             lease = (LeaseRow.kind == "run", LeaseRow.subject == run_id)
-            _one(connection, run_id)
+            summary_row(connection, run_id)
             connection.execute(update(LeaseRow).where(*lease).values(cancel_requested=True))  # takes its turn
-            before = _one(connection, run_id)
+            before = summary_row(connection, run_id)
             if is_ended(before.status):
                 raise AlreadyEnded(f"run {run_id} has ended ({before.status}); there is nothing to cancel")
             revise(connection, RunRow.id == run_id)
@@ -262,34 +245,38 @@ class Runs:
                 connection.execute(delete(LeaseRow).where(*lease))
                 connection.execute(delete(CheckpointRow).where(CheckpointRow.run_id == run_id))
                 append_status(connection, run_id, now)
-            return run_summary(_one(connection, run_id))
+            return run_summary(summary_row(connection, run_id))
 
-    def set_priority(self, run_id: str, priority: int) -> RunSummary:
-        """Set which of the waiting runs goes first: the one of the higher priority.
+    def change(
+        self,
+        run_id: str,
+        *,
+        priority: int | None = None,
+        tags: Sequence[str] | None = None,
+        notes: str | None = None,
+    ) -> RunSummary:
+        """Change what is given of a run, all of it or nothing; tags and notes replace those before.
+
+        Of waiting runs the one of the highest priority goes first.
 
         Raises:
-            UnknownId, AlreadyEnded: there is no such run, or it has ended.
+            UnknownId, AlreadyEnded: there is no such run, or it has ended and waits for nothing any more.
         """
         with self._database.writing() as connection:
-            lease = (LeaseRow.kind == "run", LeaseRow.subject == run_id)
-            changed = connection.execute(update(LeaseRow).where(*lease).values(priority=priority)).rowcount
             revise(connection, RunRow.id == run_id)
-            run = run_summary(_one(connection, run_id))
-            if not changed:
-                raise AlreadyEnded(f"run {run_id} has ended ({run.status}); it waits for nothing any more")
-            return run
-
-
-def _summaries() -> Select[Any]:
-    lease = and_(LeaseRow.kind == "run", LeaseRow.subject == RunRow.id)
-    return select(*_SUMMARY).join(GraphRow, GraphRow.id == RunRow.graph_id).outerjoin(LeaseRow, lease)
-
-
-def _one(connection: Connection, run_id: str) -> Row[Any]:
-    row = connection.execute(_summaries().where(RunRow.id == run_id)).one_or_none()
-    if row is None:
-        raise UnknownId(f"there is no run {run_id!r}")
-    return row
+            run = summary_row(connection, run_id)
+            if priority is not None:
+                lease = (LeaseRow.kind == "run", LeaseRow.subject == run_id)
+                changed = connection.execute(update(LeaseRow).where(*lease).values(priority=priority))
+                if not changed.rowcount:
+                    raise AlreadyEnded(
+                        f"run {run_id} has ended ({run.status}); it waits for nothing any more"
+                    )
+            if tags is not None:
+                put_tags(connection, run_id, tags)
+            if notes is not None:
+                put_notes(connection, run_id, notes)
+            return run_summary(summary_row(connection, run_id))
 
 
 def submit_run(
@@ -363,7 +350,7 @@ def _stored(connection: Connection, row: Row[Any], plans: tuple[StoredPlan, ...]
 
 def _only(connection: Connection, reference: str) -> Row[Any]:
     """Return the only run that a reference names: three rows are enough to see that it names several."""
-    query = _summaries().where(RunRow.id.startswith(reference, autoescape=True)).order_by(RunRow.id).limit(3)
+    query = summaries().where(RunRow.id.startswith(reference, autoescape=True)).order_by(RunRow.id).limit(3)
     found = connection.execute(query).all() if reference else []
     exact = [row for row in found if row.id == reference]
     if len(exact or found) == 1:

@@ -40,7 +40,9 @@ from tapestry.service.store.tables import (
     RateRow,
     RewriteRow,
     RuleRow,
+    RunNotesRow,
     RunRow,
+    RunTagRow,
     SessionRow,
     SnapshotRow,
     TallyRow,
@@ -119,7 +121,8 @@ def _confined(
 def _criteria(tenant: str) -> tuple[LoaderCriteriaOption, ...]:
     """Return for every table the condition that a row belongs to a tenant."""
     of_table: dict[type[Base], ColumnElement[bool]] = {table: table.tenant == tenant for table in NAMED}  # type: ignore[attr-defined]
-    for table in (PlanRow, RuleRow, HistoryRow, EventRow, CheckpointRow, EpochRow, EpochVariantRow):
+    of_runs = (PlanRow, RuleRow, HistoryRow, EventRow, CheckpointRow, EpochRow, EpochVariantRow)
+    for table in (*of_runs, RunTagRow, RunNotesRow):
         of_table[table] = _within(table, _RUN.c.id == table.run_id, _RUN.c.tenant == tenant)
     of_table[BatchEntryRow] = _within(
         BatchEntryRow, _BATCH.c.id == BatchEntryRow.batch_id, _BATCH.c.tenant == tenant

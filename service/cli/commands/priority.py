@@ -16,7 +16,7 @@ def run(arguments: Namespace) -> int:
     store, changed = open_store(arguments.database_url), list[str]()
     try:
         for reference in arguments.runs:
-            store.runs.set_priority(reference, arguments.priority)
+            store.runs.change(reference, priority=arguments.priority)
             changed.append(reference)
             subject = f"{reference} {arguments.priority}"
             store.audit.note_command("set priority", subject, datetime.now(UTC))

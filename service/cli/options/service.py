@@ -19,6 +19,8 @@ from tapestry.service.cli.options.shared import (
     store,
 )
 from tapestry.service.cli.values import above_zero, age, duration, name, quota, size, whole
+from tapestry.service.lifecycle import STATUSES
+from tapestry.service.run_orders import RUN_ORDERS
 from tapestry.service.scheduling import HIGHEST, LOWEST, USUAL
 
 
@@ -155,6 +157,44 @@ def priority(parser: Parser) -> None:
         help=f"{LOWEST} to {HIGHEST}; {USUAL} is usual",
     )
     parser.add_argument("runs", nargs="+", metavar="RUN", help="whole ids of runs that have not ended")
+    store(parser)
+    as_json(parser)
+
+
+def runs(parser: Parser) -> None:
+    """Add the options of `runs`: which ones, and in which order."""
+    parser.add_argument(
+        "search",
+        nargs="?",
+        metavar="WORDS",
+        help="each is in a name, the id, a tag or the notes (default: all)",
+    )
+    parser.add_argument("--tag", metavar="TAG", help="only runs with this tag")
+    parser.add_argument("--mesh", metavar="NAME", help="only runs on this mesh")
+    parser.add_argument("--status", choices=STATUSES, help="only runs that stand so")
+    parser.add_argument("--batch", metavar="ID", help="only runs of this batch")
+    parser.add_argument(
+        "--sort",
+        choices=[f"{way}{key}" for way in ("", "-") for key in RUN_ORDERS],
+        default="-created",
+        metavar="KEY",
+        help=f"{', '.join(RUN_ORDERS)}; with - before it, as in --sort=-time, descending (default: -created)",
+    )
+    parser.add_argument(
+        "--limit", type=whole(1, 10_000), default=20, metavar="N", help="how many at most (default: 20)"
+    )
+    store(parser)
+    as_json(parser)
+
+
+def label(parser: Parser) -> None:
+    """Add the options of `label`: tags to add and remove, and notes."""
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="whole ids of runs")
+    parser.add_argument("--tag", action="append", default=[], metavar="TAG", help="add this tag; repeatable")
+    parser.add_argument(
+        "--untag", action="append", default=[], metavar="TAG", help="remove this tag; repeatable"
+    )
+    parser.add_argument("--notes", metavar="TEXT", help="replace the notes; an empty text removes them")
     store(parser)
     as_json(parser)
 

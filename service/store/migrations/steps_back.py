@@ -28,8 +28,8 @@ class StepBack:
 
     `columns` have the value that the step gave to existing rows, and `options` are the members of a run's options that
     releases of before the step refuse, with their defaults. Rows of `tables`, and other values than these, are lost.
-    `remade` are tables and columns that matter to running processes alone, which fill them anew. `change` is whatever
-    else there is to do, before columns and tables are dropped.
+    `remade` are tables and columns that matter to running processes alone, which fill them anew, or that the step up
+    fills from others. `change` is whatever else there is to do, before columns and tables are dropped.
     """
 
     tables: tuple[str, ...] = ()
@@ -219,4 +219,12 @@ STEPS_BACK: Mapping[str, StepBack] = {
     ),
     "0033": StepBack(columns={"leases.origin": {}}, remade=("tallies", "workers.pss_bytes")),
     "0034": StepBack(tables=("import_parts", "imports"), change=_end_imports),
+    "0035": StepBack(
+        tables=("run_tags", "run_notes"),
+        remade=("runs.best", "runs.trend", "runs.least_time_s", "runs.least_memory_bytes"),
+        indices=(
+            "ix_runs_tenant_least_time_s_created_at_id",
+            "ix_runs_tenant_least_memory_bytes_created_at_id",
+        ),
+    ),
 }

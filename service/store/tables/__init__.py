@@ -26,7 +26,9 @@ from tapestry.service.store.tables.runs import (
     PlanRow,
     RateRow,
     RuleRow,
+    RunNotesRow,
     RunRow,
+    RunTagRow,
     SnapshotRow,
 )
 from tapestry.service.store.tables.tallies import TallyRow
@@ -62,7 +64,9 @@ __all__ = [
     "RateRow",
     "RewriteRow",
     "RuleRow",
+    "RunNotesRow",
     "RunRow",
+    "RunTagRow",
     "SessionRow",
     "SnapshotRow",
     "TallyRow",

@@ -35,6 +35,9 @@ class RunRow(Base):
     `refused` are the rules that were disabled, with reasons. `bounds` are what no plan can be below, by cost, and
     `expected` the share by which each objective would fall in another minute, once the search is over; earlier runs
     have none.
+    `best` has the least value, on the frontier now, of each objective and of time and peak memory, of which
+    `least_time_s` and `least_memory_bytes` are copies to sort by; `trend` is the hypervolume over the seconds of
+    searching, thinned (`service.store.highlights`).
     Equal requests have equal `request_hash`es (`RunRequest.hash`); runs of before there was one have none.
     """
 
@@ -64,6 +67,10 @@ class RunRow(Base):
     host: Mapped[dict[str, Any]] = mapped_column(JSON)
     last_event: Mapped[int] = mapped_column(Integer)
     revision: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    best: Mapped[dict[str, float]] = mapped_column(JSON, server_default="{}")
+    trend: Mapped[list[list[float]]] = mapped_column(JSON, server_default="[]")
+    least_time_s: Mapped[float | None] = mapped_column(Float(53))
+    least_memory_bytes: Mapped[float | None] = mapped_column(Float(53))
     created_at: Mapped[datetime] = mapped_column(UtcDateTime)
     started_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     ended_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
@@ -75,7 +82,29 @@ class RunRow(Base):
         Index(None, "tenant", "mesh_name", "created_at", "id"),
         Index(None, "tenant", "graph_id", "created_at", "id"),
         Index(None, "graph_id", "created_at", "id"),
+        Index(None, "tenant", "least_time_s", "created_at", "id"),
+        Index(None, "tenant", "least_memory_bytes", "created_at", "id"),
     )
+
+
+class RunTagRow(Base):
+    """A tag that somebody gave a run."""
+
+    __tablename__ = "run_tags"
+
+    run_id: Mapped[str] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
+    tag: Mapped[str] = mapped_column(Text, primary_key=True)
+
+    __table_args__ = (Index(None, "tag", "run_id"),)
+
+
+class RunNotesRow(Base):
+    """The notes that somebody wrote about a run; a run without any has no row."""
+
+    __tablename__ = "run_notes"
+
+    run_id: Mapped[str] = mapped_column(ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True)
+    notes: Mapped[str] = mapped_column(Text)
 
 
 class BatchRow(Base):

@@ -38,6 +38,7 @@ DESIGNED = {
     "/v1/imports/{import_id}": {"get", "delete"},
     "/v1/imports/{import_id}/cancel": {"post"},
     "/v1/runs": {"get", "post"},
+    "/v1/runs/labels": {"get"},
     "/v1/runs/{run_id}": {"get", "patch", "delete"},
     "/v1/runs/{run_id}/mesh": {"get"},
     "/v1/runs/{run_id}/cancel": {"post"},

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 from tapestry.hardware import load_mesh
+from tapestry.service.run_orders import RUN_ORDERS
 from tapestry.service.settings import Limits
 from tapestry.service.store import mesh_to_document
 from tests.service.api.conftest import Serve, Service, complaint
-from tests.service.programs import NOON, two_layers
+from tests.service.programs import NOON, finished_run, two_layers
 from tests.teg.test_family import stack
 
 
@@ -189,6 +191,79 @@ def test_the_priority_of_a_waiting_run_is_requested_and_changed(service: Service
     service.http.post(f"/v1/runs/{urgent}/cancel")
     complaint(service.http.patch(f"/v1/runs/{urgent}", json={"priority": 1}), 409, "already_ended")
     complaint(service.http.patch("/v1/runs/0123456789ab", json={"priority": 1}), 404, "unknown_id")
+
+
+def test_tags_and_notes_are_written_found_and_removed(service: Service) -> None:
+    one, other = (service.submit(seed=seed).json()["id"] for seed in range(2))
+    path = f"/v1/runs/{one}"
+    tag = service.http.get(path).headers["etag"]
+    changed = service.http.patch(path, json={"tags": ["good", "a b"], "notes": "the 2nd line\nis 100% Mine"})
+    assert (changed.json()["tags"], changed.json()["notes"][:3]) == (["a b", "good"], "the")
+    again = service.http.get(path, headers={"If-None-Match": tag})
+    assert (again.status_code, again.json()["tags"]) == (200, ["a b", "good"])
+    service.http.patch(f"/v1/runs/{other}", json={"tags": ["good"], "priority": 2})
+    labels = service.http.get("/v1/runs/labels").json()
+    assert labels["tags"] == {"a b": 1, "good": 2} and sum(labels["meshes"].values()) == 2
+
+    def found(**query: str) -> list[str]:
+        return [run["id"] for run in service.http.get("/v1/runs", params=query).json()["items"]]
+
+    assert found(tag="good") == [other, one] and found(tag="goo") == []
+    for words in ("mine", "100% LINE", "a", one[2:9], "2nd good"):
+        assert one in found(q=words), words
+    assert found(q="100_") == [] == found(q="mine nothing") and found(q="GOOD") == [other, one]
+    service.http.patch(path, json={"tags": [], "notes": ""})
+    assert (found(tag="good"), found(q="mine")) == ([other], [])
+    assert service.http.get(f"/v1/runs/{other}").json()["priority"] == 2
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *(
+            {"tags": tags}
+            for tags in (["a,b"], [""], [" a"], ["a" * 61], ["a", "a"], ["a\n"], "a", [1], ["a"] * 21)
+        ),
+        *({"notes": notes} for notes in ("a" * 10_001, "\t", 3, ["a"])),
+        {"tags": None},
+    ],
+    ids=lambda body: str(body)[:30],
+)
+def test_tags_and_notes_of_another_form_are_refused(shared: Service, body: dict[str, Any]) -> None:
+    run = shared.submit(seed=3).json()["id"]
+    complaint(shared.http.patch(f"/v1/runs/{run}", json=body), 422, "invalid")
+    assert shared.http.get(f"/v1/runs/{run}").json()["tags"] == []
+
+
+@pytest.mark.parametrize("key", RUN_ORDERS)
+@pytest.mark.parametrize("way", ["", "-"])
+def test_pages_follow_each_other_in_every_order(service: Service, key: str, way: str) -> None:
+    with_plans = [service.store.runs.save_finished(finished_run(two_layers(name))) for name in "abca"]
+    without = [service.submit(seed=seed).json()["id"] for seed in range(3)]
+    query, seen = {"limit": "2", "sort": f"{way}{key}"}, list[dict[str, Any]]()
+    while True:
+        page = service.http.get("/v1/runs", params=query).json()
+        seen += page["items"]
+        if page["next"] is None:
+            break
+        query["cursor"] = page["next"]
+    assert sorted(run["id"] for run in seen) == sorted([*with_plans, *without])
+    of = {"created": "created_at", "mesh": "mesh", "status": "status", "program": "graph"}
+    if key in of:
+        values = [run[of[key]] for run in seen]
+    else:
+        assert {run["id"] for run in seen[4:]} == set(without)
+        values = [run["best"]["time_s" if key == "time" else "peak_memory_bytes"] for run in seen[:4]]
+    assert values == sorted(values, reverse=way == "-")
+
+
+def test_lists_have_best_values_and_a_trend_without_further_queries(service: Service) -> None:
+    finished = finished_run(two_layers())
+    run = service.store.runs.save_finished(finished)
+    (shown,) = service.http.get("/v1/runs").json()["items"]
+    assert shown["id"] == run
+    assert shown["best"] == {"time_s": 1e-3, "peak_memory_bytes": 2**19}
+    assert shown["trend"] == [[point.seconds, point.hypervolume] for point in finished.result.history]
 
 
 def test_a_waiting_run_has_a_place_until_it_begins(service: Service) -> None:

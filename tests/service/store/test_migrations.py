@@ -85,6 +85,11 @@ def test_nothing_of_the_first_release_is_lost(empty_url: str) -> None:
         assert [dict(row) for row in history] == ROWS["history"]
 
 
+# What lists show of the first run of the first release: it follows from its plans and its history.
+BEST = {"time_s": 1e-300, "compute_flops": 2**60 + 1}
+TREND = [[row["seconds"], row["hypervolume"]] for row in ROWS["history"]]
+
+
 def check_graphs_and_runs(connection: Connection) -> None:
     graphs = connection.execute(select(GraphRow.__table__).order_by(GraphRow.id)).mappings()
     assert [dict(row) for row in graphs] == [
@@ -122,8 +127,26 @@ def check_graphs_and_runs(connection: Connection) -> None:
         "ended_at": NOON + timedelta(seconds=1.5),
     }
     assert [dict(row) for row in runs] == [
-        {**_without_options(ROWS["runs"][0]), **ended, "front": 2, "hypervolume": 0.5},
-        {**_without_options(ROWS["runs"][1]), **ended, "front": 0, "hypervolume": 0.0},
+        {
+            **_without_options(ROWS["runs"][0]),
+            **ended,
+            "front": 2,
+            "hypervolume": 0.5,
+            "best": BEST,
+            "trend": TREND,
+            "least_time_s": BEST["time_s"],
+            "least_memory_bytes": None,
+        },
+        {
+            **_without_options(ROWS["runs"][1]),
+            **ended,
+            "front": 0,
+            "hypervolume": 0.0,
+            "best": {},
+            "trend": [],
+            "least_time_s": None,
+            "least_memory_bytes": None,
+        },
     ]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, event
 
-from tapestry.service.store import Store
+from tapestry.service.store import RunOrder, Store
 from tests.service.programs import NOON, finished_run, two_layers
 
 SEEN = (NOON, "0" * 12)  # the cursor of a page
@@ -22,6 +22,17 @@ READS: Mapping[str, Callable[[Store, str, str], object]] = {
     "more runs of a graph": lambda store, run, graph: store.runs.page(50, SEEN, graph_id=graph),
     "runs on a mesh": lambda store, run, graph: store.runs.page(50, mesh="dgx-h100"),
     "more runs on a mesh": lambda store, run, graph: store.runs.page(50, SEEN, mesh="dgx-h100"),
+    **{
+        f"runs by {key}, {way}": lambda store, run, graph, key=key, way=way: store.runs.page(  # type: ignore[misc]
+            50, order=RunOrder(key, way == "descending")
+        )
+        for key in ("mesh", "status", "time", "memory")
+        for way in ("ascending", "descending")
+    },
+    "more runs by time": lambda store, run, graph: store.runs.page(50, (0.1, *SEEN), order=RunOrder("time")),
+    "last runs by time": lambda store, run, graph: store.runs.page(50, (None, *SEEN), order=RunOrder("time")),
+    "runs of a batch": lambda store, run, graph: store.runs.page(50, batch="0" * 12),
+    "runs with a tag": lambda store, run, graph: store.runs.page(50, tag="good"),
     "graphs": lambda store, run, graph: store.graphs.page(50),
     "more graphs": lambda store, run, graph: store.graphs.page(50, SEEN),
     "batches": lambda store, run, graph: store.batches.page(50),
@@ -38,6 +49,10 @@ BY_INDEX = {
     "runs of a status": "ix_runs_tenant_status_created_at_id",
     "runs of a graph": "ix_runs_tenant_graph_id_created_at_id",
     "runs on a mesh": "ix_runs_tenant_mesh_name_created_at_id",
+    "runs by mesh, descending": "ix_runs_tenant_mesh_name_created_at_id",
+    "runs by status, ascending": "ix_runs_tenant_status_created_at_id",
+    "runs of a batch": "",
+    "runs with a tag": "",
     "graphs": "ix_graphs_tenant_created_at_id",
     "batches": "ix_batches_tenant_created_at_id",
 }

@@ -167,17 +167,17 @@ def test_a_run_of_higher_priority_goes_first(store: Store, graph_id: str) -> Non
         for at, priority in ((0, 0), (1, -10), (2, 10))
     )
     last = store.runs.submit(request_for(graph_id), later(3)).id
-    assert store.runs.set_priority(last, 5).priority == 5
+    assert store.runs.change(last, priority=5).priority == 5
     claimed = [store.jobs.claim("ada", later(9), LEASE_S) for _ in range(4)]
     assert [job.subject for job in claimed if job] == [high, last, usual, low]
-    assert store.runs.set_priority(high, 1).priority == 1  # for when it waits again
+    assert store.runs.change(high, priority=1).priority == 1  # for when it waits again
     assert claimed[0] is not None
     store.jobs.end_run(claimed[0], later(10), "finished", stopped="budget")
     assert store.runs.get(high).priority is None
     with pytest.raises(AlreadyEnded, match=f"run {high} has ended"):
-        store.runs.set_priority(high, 1)
+        store.runs.change(high, priority=1)
     with pytest.raises(UnknownId):
-        store.runs.set_priority("nonesuch", 1)
+        store.runs.change("nonesuch", priority=1)
 
 
 def test_the_runs_of_a_batch_are_claimed_in_its_order(store: Store, graph_id: str) -> None:

@@ -52,7 +52,7 @@ def test_a_request_to_cancel_raises_the_revision(store: Store, job: Job) -> None
 
 def test_another_priority_raises_the_revision(store: Store, run_id: str) -> None:
     number = revision(store, run_id)
-    assert store.runs.set_priority(run_id, 3).priority == 3
+    assert store.runs.change(run_id, priority=3).priority == 3
     assert revision(store, run_id) > number
 
 

@@ -89,6 +89,7 @@ def fill(store: Store, tenant: str) -> World:
     entry = NewBatchEntry(graph, "dgx-h100", 0, request_for(graph, seed=1))
     batch = mine.batches.submit("b", [entry], later(60)).id  # the next claim is of another run
     (queued,) = (each.run_id for each in mine.batches.entries(batch))
+    mine.runs.change(run, tags=["mine"], notes="of mine")
     imported, begun = (mine.imports.begin(str(k) * 64, "i", HOW, NOON) for k in range(2))
     mine.imports.append(imported, 0, 0, b"content")
     mine.imports.submit(imported, NOON)
@@ -168,7 +169,9 @@ ANSWERS: Mapping[str, Mapping[str, tuple[Callable[[Any, World], Any], Any]]] = {
         "history": (lambda runs, w: runs.history(w.run), ()),
         "events": (lambda runs, w: runs.events(w.run), ()),
         "mesh": (lambda runs, w: runs.mesh(w.run), UnknownId),
-        "set_priority": (lambda runs, w: runs.set_priority(w.queued, 3), UnknownId),
+        "change": (lambda runs, w: runs.change(w.queued, priority=3, tags=["x"], notes="x"), UnknownId),
+        "tags": (lambda runs, w: runs.tags(), {}),
+        "meshes": (lambda runs, w: runs.meshes(), {}),
         "request_cancel": (lambda runs, w: runs.request_cancel(w.queued, NOON), UnknownId),
     },
     "plans": {
