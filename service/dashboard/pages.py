@@ -13,6 +13,7 @@ from starlette.templating import Jinja2Templates
 from tapestry.hardware.layouts import NOTATIONS
 from tapestry.hardware.simulator.backend import BACKENDS
 from tapestry.optimizer.run.options import OPTIONS, RunOptions
+from tapestry.service.api.plan_exports import EXPORTS, INTO_PROGRAMS, KINDS
 from tapestry.service.dashboard.bundles import Bundle, page_script, style_sheet
 from tapestry.service.examples import DEMO_EXECUTION_SECONDS, DEMO_MODEL, example_model
 from tapestry.service.scheduling import HIGHEST, LOWEST
@@ -121,7 +122,12 @@ def run_page(request: Request, run_id: str) -> Response:
 def plan_page(request: Request, plan_id: str) -> Response:
     """Render the page of one plan: costs, checks, decisions, executions."""
     return _page(
-        request, "plan.html", plan_id=plan_id, backends={name: is_installed(name) for name in BACKENDS}
+        request,
+        "plan.html",
+        plan_id=plan_id,
+        backends={name: is_installed(name) for name in BACKENDS},
+        exports={kind: [export for export in EXPORTS if export.kind == kind] for kind in KINDS},
+        into_programs=INTO_PROGRAMS,
     )
 
 

@@ -88,6 +88,7 @@ def take_plan(visit: Callable[..., Page], address: str) -> None:
     execution = posted.value.json()["id"]
     save(page, "plan", costs, executed(page, execution))
     dark = visit(address, "dark")
+    dark.locator("#which").select_option(execution)
     timeline = executed(dark, execution)
     show(dark.get_by_role("region", name="Execution"))
     save(dark, "plan-dark", timeline)

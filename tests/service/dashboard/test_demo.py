@@ -68,7 +68,7 @@ def test_from_an_empty_installation_to_the_timeline_of_a_plan(service: Service, 
     expect(page.get_by_role("heading", level=1)).to_have_text(f"Plan {plans[0]['plan']}")
 
     page.get_by_role("button", name="Execute on the simulator").click()
-    expect(page.locator("#which option")).to_have_count(1)
+    expect(page.locator("#which option")).to_have_count(2)
     expect(page.locator("#execution-status")).to_have_text("succeeded", timeout=COMPILING_MS)
     canvas = page.locator("#timeline canvas")
     expect(canvas).to_be_visible(timeout=COMPILING_MS)

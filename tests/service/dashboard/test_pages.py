@@ -298,11 +298,11 @@ def test_the_explicit_graph_is_saved(service: Service, hostile_run: str, visit: 
     plan = service.get(f"/v1/runs/{hostile_run}/frontier")["plans"][0]["id"]
     page = visit(service, f"/plans/{plan}")
     with page.expect_download() as download:
-        page.get_by_role("button", name="Explicit graph").click()
+        page.get_by_role("button", name="teg", exact=True).click()
     assert download.value.suggested_filename == f"{plan}.teg.json"
     download.value.save_as(tmp_path / "explicit.json")
     assert json.loads((tmp_path / "explicit.json").read_text()) == service.get(f"/v1/plans/{plan}/graph")
-    expect(page.get_by_role("button", name="Explicit graph")).to_be_enabled()
+    expect(page.get_by_role("button", name="teg", exact=True)).to_be_enabled()
 
 
 @pytest.mark.parametrize("path", ["/", "/runs/new", "/rules", "/layouts", "run", "plan", "graph"])

@@ -49,6 +49,30 @@ export async function getFile(path) {
 }
 
 /**
+ * What is at a path, or is answered to a form, as a file with the name that the service gives it.
+ * @param {string} path
+ * @param {FormData} [body]
+ * @param {(bytes: number) => void} [onProgress]
+ * @returns {Promise<File>}
+ */
+export async function fetchFile(path, body, onProgress = () => undefined) {
+  const response = await fetch(path, body ? { method: "POST", body } : {});
+  if (!response.ok || !response.body) return answerOf(response.status, await response.text());
+  const portions = [];
+  let received = 0;
+  const reader = response.body.getReader();
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    portions.push(value);
+    received += value.byteLength;
+    onProgress(received);
+  }
+  const [, name = "export"] = /filename="([^"]+)"/.exec(response.headers.get("Content-Disposition") ?? "") ?? [];
+  return new File(portions, name, { type: response.headers.get("Content-Type") ?? "" });
+}
+
+/**
  * What the service answers to a JSON body.
  * @param {string} path
  * @param {any} body

@@ -1,5 +1,5 @@
 /**
- * Executions of a plan on the simulator: asked for, waited for, shown with their timeline.
+ * The timeline of a plan: as the cost model predicts it, at once, and as executions on the simulator counted it.
  * @module executions
  */
 
@@ -8,34 +8,70 @@ import { statusBadge } from "./badges.js";
 import { showDevices } from "./device-table.js";
 import { byId, element, fill, say } from "./dom.js";
 import { problemNotice } from "./notice.js";
+import { whenNear } from "./plan/near.js";
+import { LinkUse, showAccounts, showLongest, showWaits } from "./plan/timeline-tables.js";
 import { isEnded } from "./run-state.js";
 import { Timeline } from "./timeline.js";
-import { readTrace } from "./trace.js";
-import { clock, quantity } from "./units.js";
+import { readTrace, scheduledTrace } from "./trace.js";
+import { clock, quantity, several } from "./units.js";
 
 const PAUSE_MS = 600;
+const PREDICTED = "predicted";
 
-/** The card of executions; `capacity` is that of a device's memory in bytes. */
+/** The card of the timeline; `capacity` is that of a device's memory in bytes. */
 export class Executions {
-  /** @param {string} planPath @param {any[]} known oldest first @param {number | null} capacity */
-  constructor(planPath, known, capacity) {
-    this.planPath = planPath;
+  /** @param {any} plan @param {number | null} capacity */
+  constructor(plan, capacity) {
+    this.plan = plan;
     this.capacity = capacity;
-    this.known = [...known].reverse();
-    this.timeline = new Timeline(byId("timeline"));
-    this.shown = "";
+    this.known = [...plan.executions].reverse();
+    this.links = new LinkUse();
+    this.timeline = new Timeline(byId("timeline"), (from, to) => this.links.look(from, to));
+    /** @type {import("./trace.js").Trace | null} */
+    this.trace = null;
+    this.shown = PREDICTED;
+    this.#listen();
+    this.#backend();
+    this.#list();
+    whenNear(byId("execution"), () => void this.show(this.shown));
+  }
+
+  #listen() {
     byId("execute").addEventListener("click", () => this.#execute());
     byId("values").addEventListener("change", () => this.#backend());
     byId("backend").addEventListener("change", () => this.#backend());
     byId("which").addEventListener("change", () => this.show(byId("which").value));
-    byId("zoom-in").addEventListener("click", () => this.timeline.zoom(0.6));
-    byId("zoom-out").addEventListener("click", () => this.timeline.zoom(1 / 0.6));
+    byId("zoom-in-time").addEventListener("click", () => this.timeline.zoom(0.6));
+    byId("zoom-out-time").addEventListener("click", () => this.timeline.zoom(1 / 0.6));
     byId("zoom-whole").addEventListener("click", () => this.timeline.whole());
+    byId("critical").addEventListener("change", () => this.timeline.path(byId("critical").checked));
+    byId("find-span").addEventListener("input", () => this.#find());
+    byId("find-span").addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
+      if (event.key !== "Enter") return;
+      event.preventDefault();
+      this.timeline.next();
+    });
+    for (const choice of document.getElementsByName("longest")) choice.addEventListener("change", () => this.#longest());
     byId("execute").disabled = false;
-    this.#backend();
-    const best = this.known.find((execution) => execution.links.trace) ?? this.known[0];
-    if (best) void this.show(best.id);
-    else this.#list();
+  }
+
+  #find() {
+    const text = byId("find-span").value;
+    const count = this.timeline.find(text);
+    say(byId("found-spans"), text ? `${several(count, "place")}${count ? "; Enter goes to the next" : ""}` : "");
+  }
+
+  #longest() {
+    const chosen = /** @type {NodeListOf<HTMLInputElement>} */ (document.getElementsByName("longest"));
+    const what = [...chosen].find((one) => one.checked)?.value ?? "copies";
+    if (!this.trace) return;
+    showLongest(this.trace, what, (total) => {
+      byId("find-span").value = "";
+      const count = this.timeline.mark((name) => total.names.has(name));
+      say(byId("found-spans"), `${several(count, "place")} marked`);
+      this.timeline.next();
+      byId("timeline-frame").scrollIntoView({ block: "nearest" });
+    });
   }
 
   /** Offer what computes only where something is computed, and say what is missing on the service's machine. */
@@ -52,26 +88,53 @@ export class Executions {
   }
 
   #list() {
-    byId("which-label").hidden = this.known.length < 2;
-    byId("no-executions").hidden = this.known.length > 0;
     const text = (/** @type {any} */ one) =>
-      `${clock(one.created_at)}, ${one.values ? `with numbers by ${one.backend}` : "counting"}, ${one.status}${one.links.trace ? ", with timeline" : ""}`;
-    fill(byId("which"), ...this.known.map((one) => element("option", { value: one.id }, text(one))));
+      `counted: ${clock(one.created_at)}, ${one.values ? `with numbers by ${one.backend}` : "counting"}, ${one.status}${one.links.trace ? ", with timeline" : ""}`;
+    fill(
+      byId("which"),
+      element("option", { value: PREDICTED }, "predicted by the cost model"),
+      ...this.known.map((one) => element("option", { value: one.id }, text(one))),
+    );
     byId("which").value = this.shown;
   }
 
-  /** @param {string} id @returns {Promise<void>} */
+  /** @param {string} id of an execution, or `predicted` @returns {Promise<void>} */
   async show(id) {
     this.shown = id;
     this.#list();
+    fill(byId("execution-problem"));
+    byId("no-timeline").hidden = true;
+    byId("devices").hidden = true;
+    return id === PREDICTED ? this.#showPredicted() : this.#showExecution(id);
+  }
+
+  async #showPredicted() {
+    fill(byId("execution-status"));
+    say(byId("time"), "The cost model is predicting when each block runs…");
+    try {
+      const schedule = await get(this.plan.links.schedule);
+      if (this.shown !== PREDICTED) return;
+      const others = this.known.length ? "" : " Execute the plan on the simulator to count the same by other code.";
+      say(byId("time"), `The plan is predicted to take ${quantity(schedule.time_s, "s")}.${others}`);
+      byId("perfetto").href = `/v1/plans/${encodeURIComponent(this.plan.id)}/export?to=perfetto`;
+      byId("perfetto").download = `${this.plan.id}.trace.json`;
+      this.#showTrace(scheduledTrace(schedule), this.known.find((one) => one.counts)?.counts ?? null);
+      showWaits(schedule.stages, schedule.time_s);
+      for (const part of ["waits", "waits-title"]) byId(part).hidden = false;
+    } catch (error) {
+      say(byId("time"), "");
+      fill(byId("execution-problem"), problemNotice(problemOf(error)));
+    }
+  }
+
+  /** @param {string} id @returns {Promise<void>} */
+  async #showExecution(id) {
     const execution = this.known.find((one) => one.id === id);
     fill(byId("execution-status"), statusBadge(execution.status));
     fill(byId("execution-problem"), execution.problem ? problemNotice(execution.problem) : null);
-    byId("devices").hidden = !execution.counts;
-    byId("time").hidden = !execution.counts;
-    byId("timeline-frame").hidden = true;
-    byId("no-timeline").hidden = true;
     if (!isEnded(execution.status)) return this.#wait(id);
+    byId("timeline-frame").hidden = true;
+    byId("link-use-frame").hidden = true;
     if (!execution.counts) return undefined;
     const { predicted, counted } = execution.counts.time_s;
     say(
@@ -80,10 +143,25 @@ export class Executions {
     );
     const trace = execution.links.trace ? await this.#trace(execution) : null;
     if (this.shown !== id) return undefined;
-    byId("timeline-frame").hidden = !trace;
     byId("no-timeline").hidden = Boolean(trace);
-    if (trace) this.timeline.show(trace);
+    for (const part of ["waits", "waits-title"]) byId(part).hidden = true;
+    if (trace) this.#showTrace(trace, execution.counts);
+    byId("timeline-tables").hidden = false;
+    byId("devices").hidden = false;
     return showDevices(byId("devices"), execution.counts, trace, this.capacity);
+  }
+
+  /** @param {import("./trace.js").Trace} trace @param {any} counts */
+  #showTrace(trace, counts) {
+    this.trace = trace;
+    byId("timeline-frame").hidden = false;
+    byId("timeline-tables").hidden = false;
+    byId("critical-label").hidden = !trace.hasPath;
+    this.links.show(trace);
+    this.timeline.show(trace);
+    this.#find();
+    this.#longest();
+    showAccounts(this.plan.cost, counts);
   }
 
   /** @param {any} execution */
@@ -101,7 +179,7 @@ export class Executions {
   async #execute() {
     byId("execute").disabled = true;
     try {
-      const { id } = await post(`${this.planPath}/executions`, {
+      const { id } = await post(this.plan.links.executions, {
         backend: byId("backend").value,
         values: byId("values").checked,
       });

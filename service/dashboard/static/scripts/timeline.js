@@ -1,60 +1,112 @@
 /**
- * What every device does when: a lane for blocks and one per communication queue of each device on a canvas, to be
- * zoomed and moved.
+ * What every device does when: a lane for blocks and one per communication queue of each device, to be zoomed, moved and
+ * searched, and saved as a picture.
  * @module timeline
  */
 
+import { Figure, font } from "./charts/figure.js";
 import { niceStep } from "./charts/scale.js";
-import { color, onTheme } from "./colors.js";
-import { element, fill } from "./dom.js";
+import { color } from "./colors.js";
+import { element } from "./dom.js";
 import { firstAfter } from "./trace.js";
-import { quantity, scaleOf, plain } from "./units.js";
+import { plain, quantity, scaleOf } from "./units.js";
 
 /** @typedef {import("./trace.js").Trace} Trace */
+/** @typedef {import("./trace.js").Lane} Lane */
+/** @typedef {import("./charts/pen.js").Pen} Pen */
 
-const LABELS = 74; // px for `device 12`
-const LETTER = 7; // px for each more
 const AXIS = 26;
-const GAP = 8;
-const CLOSEST = 400; // times the whole
+const GAP = 10;
+const LETTER = 6.4; // px, of labels
+const CLOSEST = 4000; // times the whole
+const PALE = 0.32; // what is not on the critical path
+const LEAST_TEXT = 26; // px
 const KEYS = { ArrowLeft: [-0.2, 1], ArrowRight: [0.2, 1], "+": [0, 0.6], "=": [0, 0.6], "-": [0, 1 / 0.6] };
 
-/** A canvas of the width of its place. Wheel with Ctrl, buttons, keys and double click zoom; dragging moves. */
-export class Timeline {
-  /** @param {HTMLElement} place */
-  constructor(place) {
-    this.canvas = element("canvas", { tabindex: 0, role: "img", "aria-describedby": "timeline-keys" });
-    this.tooltip = element("div", { class: "tooltip", hidden: true });
-    this.place = element("div", { class: "timeline" }, this.canvas, this.tooltip);
-    fill(place, this.place);
+/** Wheel with Ctrl, buttons, keys and double click zoom; dragging moves. */
+export class Timeline extends Figure {
+  /** @param {HTMLElement} place @param {(from: number, to: number) => void} [onView] hears what is shown, in seconds */
+  constructor(place, onView = () => undefined) {
+    super(place, "Timeline");
+    this.canvas.setAttribute("aria-describedby", "timeline-keys");
+    this.place.classList.add("timeline");
+    this.onView = onView;
     /** @type {Trace | null} */
     this.trace = null;
-    this.labels = LABELS; // the width of the devices' names
+    this.labels = 0; // the width of the names of devices and lanes, px
     this.from = 0;
     this.to = 1;
-    this.isWaiting = false;
+    this.showsPath = true;
+    /** @type {Set<string>} */
+    this.found = new Set();
+    /** @type {{x: number, from: number} | null} */
+    this.dragged = null;
     this.#listen();
-    new ResizeObserver(() => this.redraw()).observe(this.place);
-    onTheme(() => this.redraw());
   }
 
   /** @param {Trace} trace */
   show(trace) {
     this.trace = trace;
-    const { devices, end } = trace;
-    const longest = devices.reduce((most, { name }) => Math.max(most, name.length), 10);
-    this.labels = LABELS + LETTER * (longest - 10);
-    this.canvas.setAttribute(
-      "aria-label",
-      `Timeline of ${devices.length} devices over ${quantity(end, "s")}; the table below has each device's figures`,
+    const names = [...trace.devices.map(({ name }) => name), ...(this.#hasLaneNames ? trace.streams : [])];
+    const longest = names.reduce((most, name) => Math.max(most, name.length), 8);
+    this.labels = Math.min(longest * LETTER + 12, 190);
+    const paths = trace.hasPath ? "; what is not on the critical path is pale" : "";
+    this.describe(
+      `Timeline of ${trace.devices.length === 1 ? trace.devices[0].name : `${trace.devices.length} ${trace.of}`} over ` +
+        `${quantity(trace.end, "s")}${paths}; the tables below have the same figures`,
     );
     this.whole();
   }
 
   whole() {
-    this.from = 0;
-    this.to = this.trace?.end ?? 1;
+    this.#look(0, this.trace?.end ?? 1);
+  }
+
+  /** Show the critical path, or everything alike. @param {boolean} isShown */
+  path(isShown) {
+    this.showsPath = isShown;
     this.redraw();
+  }
+
+  /** Mark the spans whose names have a text in them; their number. @param {string} text @returns {number} */
+  find(text) {
+    const wanted = text.trim().toLowerCase();
+    return this.mark(wanted ? (name) => name.toLowerCase().includes(wanted) : () => false);
+  }
+
+  /** Mark the spans of some names; their number. @param {(name: string) => boolean} isWanted @returns {number} */
+  mark(isWanted) {
+    this.found = new Set();
+    let count = 0;
+    for (const { lanes } of this.trace?.devices ?? [])
+      for (const { names } of lanes)
+        for (const name of names)
+          if (isWanted(name)) {
+            count += 1;
+            this.found.add(name);
+          }
+    this.redraw();
+    return count;
+  }
+
+  /** Bring the next marked span into view that begins after the one in the middle; around to the first. */
+  next() {
+    const middle = (this.from + this.to) / 2;
+    let [first, after] = /** @type {([number, number] | null)[]} */ ([null, null]);
+    for (const { lanes } of this.trace?.devices ?? [])
+      for (const lane of lanes)
+        for (let k = 0; k < lane.starts.length; k += 1) {
+          if (!this.found.has(lane.names[k])) continue;
+          const span = /** @type {[number, number]} */ ([lane.starts[k], lane.ends[k]]);
+          const at = (span[0] + span[1]) / 2;
+          if (!first || span[0] < first[0]) first = span;
+          if (at > middle * 1.0000001 && (!after || span[0] < after[0])) after = span;
+        }
+    const target = after ?? first;
+    if (!target || !this.trace) return;
+    const width = Math.max((target[1] - target[0]) * 6, this.trace.end / CLOSEST);
+    const span = Math.min(this.to - this.from, width);
+    this.#look((target[0] + target[1]) / 2 - span / 2, span);
   }
 
   /** Show more (above 1) or less time around a moment, by default the middle. @param {number} factor @param {number} [around] */
@@ -69,26 +121,27 @@ export class Timeline {
     const end = this.trace?.end ?? 1;
     this.from = Math.max(0, Math.min(from, end - span));
     this.to = this.from + span;
+    this.onView(this.from, this.to);
     this.redraw();
   }
 
-  redraw() {
-    if (this.isWaiting || !this.trace) return;
-    this.isWaiting = true;
-    requestAnimationFrame(() => {
-      this.isWaiting = false;
-      this.#draw();
-    });
+  get #laneCount() {
+    return (this.trace?.devices.length ?? 1) * (this.trace?.streams.length ?? 2);
+  }
+
+  get #hasLaneNames() {
+    return this.#laneCount <= 24;
   }
 
   /** Height of one lane, px. */
   get lane() {
-    const devices = this.trace?.devices.length ?? 1;
-    return devices <= 8 ? 15 : devices <= 32 ? 10 : 6;
+    const lanes = this.#laneCount;
+    return lanes <= 4 ? 32 : lanes <= 12 ? 24 : lanes <= 24 ? 18 : lanes <= 64 ? 12 : 6;
   }
 
-  get width() {
-    return this.place.clientWidth;
+  get height() {
+    const { devices, streams } = this.trace ?? { devices: [], streams: [] };
+    return this.trace ? AXIS + devices.length * (streams.length * this.lane + GAP) : 0;
   }
 
   /** @param {number} time */
@@ -101,81 +154,102 @@ export class Timeline {
     return this.from + ((x - this.labels) / (this.width - this.labels)) * (this.to - this.from);
   }
 
-  #draw() {
-    if (!this.trace || !this.width) return;
+  /** @param {Pen} pen @param {number} _width @param {number} height */
+  paint(pen, _width, height) {
+    if (!this.trace) return;
     const { devices, streams } = this.trace;
-    const height = AXIS + devices.length * (streams.length * this.lane + GAP);
-    const ratio = window.devicePixelRatio;
-    this.canvas.width = this.width * ratio;
-    this.canvas.height = height * ratio;
-    this.canvas.style.height = `${height}px`;
-    const pen = this.canvas.getContext("2d");
-    pen.scale(ratio, ratio);
-    pen.font = `11px ${getComputedStyle(document.body).fontFamily}`;
+    pen.font = font(11);
     pen.textBaseline = "middle";
-    this.#drawAxis(pen, height);
+    this.#paintAxis(pen, height);
+    const ink = ["muted", "sunken", "surface", "text"].map(color);
     const fills = streams.map((_, j) => color(j ? "communication" : "compute"));
-    const [ink, sunken, paper] = ["muted", "sunken", "surface"].map(color);
     devices.forEach((device, k) => {
       const top = AXIS + k * (streams.length * this.lane + GAP);
-      pen.fillStyle = ink;
-      pen.fillText(device.name, 0, top + this.lane);
+      this.#paintNames(pen, device.name, streams, top, ink);
       device.lanes.forEach((lane, j) => {
-        pen.fillStyle = sunken;
-        pen.fillRect(this.labels, top + j * this.lane, this.width - this.labels, this.lane - 1);
-        this.#drawLane(pen, lane, top + j * this.lane, fills[j], paper);
+        const at = top + j * this.lane;
+        pen.fillStyle = ink[1];
+        pen.fillRect(this.labels, at, this.width - this.labels, this.lane - 1);
+        this.#paintLane(pen, lane, at, fills[j], ink, j === 0);
       });
     });
   }
 
-  /** @param {CanvasRenderingContext2D} pen @param {number} height */
-  #drawAxis(pen, height) {
+  /** @param {Pen} pen @param {string} name @param {string[]} streams @param {number} top @param {string[]} ink */
+  #paintNames(pen, name, streams, top, ink) {
+    pen.textAlign = "left";
+    const isOne = this.trace?.devices.length === 1;
+    streams.forEach((stream, j) => {
+      const isFirst = j === 0;
+      if (!isFirst && !this.#hasLaneNames) return;
+      pen.fillStyle = ink[isFirst ? 3 : 0];
+      const text = isFirst && !isOne ? name : stream;
+      pen.fillText(fitted(pen, text, this.labels - 8), 0, top + j * this.lane + this.lane / 2);
+    });
+  }
+
+  /** @param {Pen} pen @param {number} height */
+  #paintAxis(pen, height) {
     const { factor, name } = scaleOf([this.to], "s");
     const step = niceStep(((this.to - this.from) / factor / (this.width - this.labels)) * 110);
     const digits = Math.max(0, -Math.floor(Math.log10(step)));
     const [ink, grid] = ["muted", "grid"].map(color);
-    for (
-      let tick = Math.ceil(this.from / factor / step) * step;
-      tick * factor <= this.to * 1.0001;
-      tick += step
-    ) {
-      const x = Math.round(this.#x(tick * factor)) + 0.5;
+    const first = Math.ceil(this.from / factor / step);
+    for (let tick = first; tick * step * factor <= this.to * 1.0001; tick += 1) {
+      const x = Math.round(this.#x(tick * step * factor)) + 0.5;
       pen.fillStyle = grid;
       pen.fillRect(x, AXIS - 6, 1, height);
       pen.fillStyle = ink;
-      pen.textAlign = x > this.width - 30 ? "right" : x < this.labels + 8 ? "left" : "center";
-      pen.fillText(`${plain(tick, digits)} ${name}`, x, 9);
+      pen.textAlign = x > this.width - 34 ? "right" : x < this.labels + 8 ? "left" : "center";
+      pen.fillText(`${plain(tick * step, digits)} ${name}`, Math.min(x, this.width), 9);
     }
     pen.textAlign = "left";
   }
 
-  /** @param {CanvasRenderingContext2D} pen @param {import("./trace.js").Lane} lane @param {number} top @param {string} fillStyle @param {string} paper */
-  #drawLane(pen, lane, top, fillStyle, paper) {
+  /** @param {Pen} pen @param {Lane} lane @param {number} top @param {string} fillStyle @param {string[]} ink @param {boolean} hasWaits */
+  #paintLane(pen, lane, top, fillStyle, ink, hasWaits) {
     const height = this.lane - 1;
+    const isPale = this.showsPath && lane.critical !== null;
+    const accent = color("mark-fastest");
     let right = -1;
+    let before = firstAfter(lane, this.from) > 0 ? this.from : 0;
     for (let k = firstAfter(lane, this.from); k < lane.starts.length && lane.starts[k] < this.to; k++) {
       const left = Math.max(this.labels, this.#x(lane.starts[k]));
       const end = Math.min(this.width, this.#x(lane.ends[k]));
+      if (hasWaits) this.#paintWait(pen, before, lane.starts[k], top, ink[0]);
+      before = lane.ends[k];
       if (end - right < 0.4) continue; // it would be painted where another is
-      const width = Math.max(0.6, end - left - (end - left > 3 ? 0.8 : 0));
+      const width = Math.max(0.6, end - left - (end - left > 3 ? 1 : 0));
+      const isFaded = isPale && !lane.critical?.[k];
+      pen.globalAlpha = isFaded ? PALE : 1;
       pen.fillStyle = fillStyle;
       pen.fillRect(left, top, width, height);
-      right = end;
-      if (width > 44 && height > 9) {
-        pen.save();
-        pen.beginPath();
-        pen.rect(left, top, width - 2, height);
-        pen.clip();
-        pen.fillStyle = paper;
-        pen.fillText(lane.names[k], left + 4, top + height / 2 + 0.5);
-        pen.restore();
+      pen.globalAlpha = 1;
+      if (this.found.has(lane.names[k])) {
+        pen.fillStyle = accent;
+        pen.fillRect(left, top, Math.max(2, width), 3);
+        pen.fillRect(left, top + height - 3, Math.max(2, width), 3);
       }
+      right = end;
+      if (width < LEAST_TEXT || height < 11) continue;
+      pen.fillStyle = isFaded ? ink[3] : ink[2];
+      const text = fitted(pen, lane.names[k], width - 8);
+      if (text) pen.fillText(text, left + 4, top + height / 2 + 0.5);
     }
+    if (hasWaits) this.#paintWait(pen, before, Math.min(this.to, this.trace?.end ?? 0), top, ink[0]);
+  }
+
+  /** @param {Pen} pen @param {number} from @param {number} to @param {number} top @param {string} ink */
+  #paintWait(pen, from, to, top, ink) {
+    const [left, right] = [Math.max(this.labels, this.#x(from)), Math.min(this.width, this.#x(to))];
+    if (right - left < 64 || this.lane < 12) return;
+    pen.fillStyle = ink;
+    const text = fitted(pen, `waits ${quantity(to - from, "s")}`, right - left - 8, true);
+    if (text) pen.fillText(text, left + 4, top + this.lane / 2);
   }
 
   #listen() {
     const { canvas } = this;
-    let dragged = /** @type {{x: number, from: number} | null} */ (null);
     canvas.addEventListener(
       "wheel",
       (/** @type {WheelEvent} */ event) => {
@@ -189,19 +263,11 @@ export class Timeline {
       this.zoom(0.4, this.#time(event.offsetX)),
     );
     canvas.addEventListener("pointerdown", (/** @type {PointerEvent} */ event) => {
-      dragged = { x: event.offsetX, from: this.from };
+      this.dragged = { x: event.offsetX, from: this.from };
       canvas.setPointerCapture(event.pointerId);
     });
-    canvas.addEventListener("pointerup", () => (dragged = null));
-    canvas.addEventListener("pointercancel", () => (dragged = null));
-    canvas.addEventListener("pointermove", (/** @type {PointerEvent} */ event) => {
-      if (dragged) {
-        const span = this.to - this.from;
-        this.#look(dragged.from - ((event.offsetX - dragged.x) / (this.width - this.labels)) * span, span);
-      }
-      this.#explain(event.offsetX, event.offsetY);
-    });
-    canvas.addEventListener("pointerleave", () => (this.tooltip.hidden = true));
+    canvas.addEventListener("pointerup", () => (this.dragged = null));
+    canvas.addEventListener("pointercancel", () => (this.dragged = null));
     canvas.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
       const move = KEYS[/** @type {keyof typeof KEYS} */ (event.key)];
       if (event.key === "0" || event.key === "Home") this.whole();
@@ -215,24 +281,29 @@ export class Timeline {
   }
 
   /** @param {number} x @param {number} y */
-  #explain(x, y) {
+  hover(x, y) {
+    if (this.dragged) {
+      const span = this.to - this.from;
+      this.#look(this.dragged.from - ((x - this.dragged.x) / (this.width - this.labels)) * span, span);
+    }
     const found = this.#at(x, y);
-    this.tooltip.hidden = !found;
-    if (!found) return;
+    if (!found) return this.leave();
     const { lane, k, device, stream } = found;
     const bytes = lane.bytes[k] ? `, ${quantity(lane.bytes[k], "B")}` : "";
-    fill(
-      this.tooltip,
+    const path = lane.critical ? (lane.critical[k] ? "on the critical path" : "not on the critical path") : "";
+    const kind = [lane.kinds[k], path].filter(Boolean).join(", ");
+    return this.explain(
+      x,
+      y,
       element("strong", {}, lane.names[k]),
       element("div", { class: "muted" }, `${device}, ${stream}`),
+      kind ? element("div", { class: "muted" }, kind) : null,
       element(
         "div",
         {},
         `at ${quantity(lane.starts[k], "s")} for ${quantity(lane.ends[k] - lane.starts[k], "s")}${bytes}`,
       ),
     );
-    this.tooltip.style.left = `${Math.max(0, Math.min(x + 14, this.width - this.tooltip.offsetWidth))}px`;
-    this.tooltip.style.top = `${y + 16}px`;
   }
 
   /** @param {number} x @param {number} y */
@@ -248,3 +319,15 @@ export class Timeline {
     return isThere ? { lane, k, device: device.name, stream: streams[stream] } : null;
   }
 }
+
+/**
+ * The end of a text that is no wider than its place, behind an ellipsis where some is left out: sites differ at their ends.
+ * @param {Pen} pen @param {string} text @param {number} width px @param {boolean} [isWhole] all of it or nothing
+ */
+function fitted(pen, text, width, isWhole = false) {
+  const needed = pen.measureText(text).width;
+  if (needed <= width) return text;
+  const letters = Math.floor((text.length * width) / needed) - 1;
+  return isWhole || letters < 3 ? "" : `…${text.slice(-letters)}`;
+}
+

@@ -1,11 +1,15 @@
 /**
- * A trace in Perfetto's form as devices with their lanes.
+ * What each device does when, in lanes: from a trace in Perfetto's form, or from the schedule that is predicted.
  * @module trace
  */
 
-/** @typedef {{starts: Float64Array, ends: Float64Array, names: string[], bytes: Float64Array}} Lane */
+/**
+ * A lane's spans follow each other. `critical` marks those on the critical path; null where that is not known.
+ * @typedef {{starts: Float64Array, ends: Float64Array, names: string[], kinds: string[], bytes: Float64Array, critical: Uint8Array | null}} Lane
+ */
 /** @typedef {{number: number, name: string, lanes: Lane[], busy: [number, number]}} Device */
-/** @typedef {{streams: string[], devices: Device[], end: number}} Trace */
+/** @typedef {{streams: string[], devices: Device[], end: number, hasPath: boolean, of: "devices" | "stages"}} Trace */
+/** @typedef {{start: number, end: number, name: string, kind: string, bytes: number, isCritical: boolean}} Span */
 
 /**
  * Times are in seconds. The lanes of a device are in the order of the trace's threads: compute, and one per
@@ -19,8 +23,9 @@ export function readTrace(document) {
   const streams = named.filter((event) => event.pid === named[0].pid).map((event) => event.args.name);
   const processes = document.traceEvents.filter((event) => event.name === "process_name");
   const names = new Map(processes.map((event) => [event.pid, event.args.name]));
-  /** @type {Map<number, any[][]>} */
+  /** @type {Map<number, Span[][]>} */
   const byDevice = new Map();
+  let hasPath = false;
   for (const event of document.traceEvents) {
     if (event.ph !== "X") continue;
     if (!byDevice.has(event.pid))
@@ -28,37 +33,98 @@ export function readTrace(document) {
         event.pid,
         streams.map(() => []),
       );
-    byDevice.get(event.pid)?.[event.tid]?.push(event);
+    const isCritical = Boolean(event.args?.critical);
+    hasPath ||= isCritical;
+    byDevice.get(event.pid)?.[event.tid]?.push({
+      start: event.ts * 1e-6,
+      end: (event.ts + event.dur) * 1e-6,
+      name: event.name,
+      kind: String(event.cat ?? "").replace(/^[^,]*,/, ""),
+      bytes: event.args?.bytes ?? 0,
+      isCritical,
+    });
   }
-  const devices = [...byDevice.keys()].sort((a, b) => a - b);
-  const lanes = devices.map((number) => {
-    const [blocks = [], ...queues] = byDevice.get(number) ?? [];
-    const lanes = [blocks, ...queues].map(laneOf);
-    const name = names.get(number) ?? `device ${number}`;
-    return { number, name, lanes, busy: busyOf(lanes[0], laneOf(queues.flat())) };
+  return { ...traceOf(streams, byDevice, names, hasPath), of: "devices" };
+}
+
+/**
+ * The schedule of a plan: a stage in place of its devices, which all do alike. Copies between stages have lanes of their
+ * own on both sides.
+ * @param {any} schedule as the API has it @returns {Trace}
+ */
+export function scheduledTrace(schedule) {
+  const { lanes, stages, blocks, copies, spans } = schedule;
+  const critical = new Set(schedule.critical);
+  const hasRounds = spans.round.some((/** @type {number} */ number) => number > 0);
+  /** @type {Map<number, Span[][]>} */
+  const byStage = new Map(
+    stages.map((/** @type {any} */ one) => [one.stage, lanes.map(() => /** @type {Span[]} */ ([]))]),
+  );
+  spans.what.forEach((/** @type {number} */ what, /** @type {number} */ k) => {
+    const one = what >= 0 ? blocks[what] : copies[-1 - what];
+    const round = hasRounds ? ` (round ${spans.round[k]})` : "";
+    const span = {
+      start: spans.start_ps[k] * 1e-12,
+      end: spans.end_ps[k] * 1e-12,
+      name: `${what >= 0 ? one.site : `${one.tensor} for ${one.reader}`}${round}`,
+      kind: one.kind,
+      bytes: one.traffic_bytes ?? 0,
+      isCritical: critical.has(k),
+    };
+    for (const [stage, lane] of placesOf(one, what >= 0, lanes.length)) byStage.get(stage)?.[lane].push(span);
   });
-  const end = lanes
+  const name = (/** @type {any} */ one) =>
+    stages.length > 1 ? `stage ${one.stage}` : one.devices > 1 ? `each of ${one.devices}` : "the device";
+  const names = new Map(stages.map((/** @type {any} */ one) => [one.stage, name(one)]));
+  return { ...traceOf(lanes, byStage, names, true), of: "stages" };
+}
+
+/**
+ * The stages and lanes in which a block or a copy is.
+ * @param {any} one @param {boolean} isBlock @param {number} lanes @returns {[number, number][]}
+ */
+function placesOf(one, isBlock, lanes) {
+  if (isBlock) return [[one.stage, 0]];
+  if (one.stage !== one.to_stage) {
+    return [
+      [one.stage, lanes - 2],
+      [one.to_stage, lanes - 1],
+    ];
+  }
+  return one.queues.map((/** @type {number} */ queue) => [one.stage, 1 + queue]);
+}
+
+/** @param {string[]} streams @param {Map<number, Span[][]>} byDevice @param {Map<number, string>} names @param {boolean} hasPath */
+function traceOf(streams, byDevice, names, hasPath) {
+  const devices = [...byDevice.keys()].sort((a, b) => a - b);
+  const found = devices.map((number) => {
+    const lanes = byDevice.get(number) ?? [];
+    const [blocks, ...queues] = lanes.map((spans) => laneOf(spans, hasPath));
+    const copies = laneOf(lanes.slice(1).flat(), false);
+    const busy = /** @type {[number, number]} */ ([busyOf(blocks), busyOf(copies)]);
+    return { number, name: names.get(number) ?? `device ${number}`, lanes: [blocks, ...queues], busy };
+  });
+  const end = found
     .flatMap((device) => device.lanes)
     .reduce((last, lane) => Math.max(last, lane.ends[lane.ends.length - 1] ?? 0), 0);
-  return { streams, devices: lanes, end };
+  return { streams, devices: found, end, hasPath };
 }
 
-/** @param {any[]} events @returns {Lane} */
-function laneOf(events) {
-  events.sort((a, b) => a.ts - b.ts);
-  const starts = Float64Array.from(events, (event) => event.ts * 1e-6);
-  const ends = Float64Array.from(events, (event) => (event.ts + event.dur) * 1e-6);
-  const bytes = Float64Array.from(events, (event) => event.args?.bytes ?? 0);
-  return { starts, ends, bytes, names: events.map((event) => event.name) };
+/** @param {Span[]} spans @param {boolean} hasPath @returns {Lane} */
+function laneOf(spans, hasPath) {
+  spans.sort((a, b) => a.start - b.start);
+  return {
+    starts: Float64Array.from(spans, ({ start }) => start),
+    ends: Float64Array.from(spans, ({ end }) => end),
+    names: spans.map(({ name }) => name),
+    kinds: spans.map(({ kind }) => kind),
+    bytes: Float64Array.from(spans, ({ bytes }) => bytes),
+    critical: hasPath ? Uint8Array.from(spans, ({ isCritical }) => Number(isCritical)) : null,
+  };
 }
 
-/** @param {Lane} blocks @param {Lane} copies @returns {[number, number]} */
-function busyOf(blocks, copies) {
-  return [busySeconds(blocks.starts, blocks.ends), busySeconds(copies.starts, copies.ends)];
-}
-
-/** How long at least one event is under way. @param {Float64Array} starts @param {Float64Array} ends */
-function busySeconds(starts, ends) {
+/** How long at least one span is under way, s. @param {Lane} lane */
+export function busyOf({ starts, ends }) {
   let busy = 0;
   let last = 0;
   for (let k = 0; k < starts.length; k++) {

@@ -1,12 +1,11 @@
 /** One plan: what it costs, what was checked, what it decides, its history, how it runs. */
 
-import { get, getFile, pages, problemOf } from "../api.js";
+import { get, pages } from "../api.js";
 import { checkChips, markChip } from "../badges.js";
 import { showCostModel } from "../cost-model.js";
 import { showCosts } from "../cost-table.js";
 import { showDecisions } from "../decision-table.js";
 import { decisionsOf } from "../decisions.js";
-import { save } from "../copying.js";
 import { byId, element, fill, pairs, say } from "../dom.js";
 import { showDrawing } from "../drawing/section.js";
 import { Executions } from "../executions.js";
@@ -15,12 +14,15 @@ import { watchHealth } from "../health.js";
 import { marksOf } from "../marks.js";
 import { leastMemory } from "../mesh-facts.js";
 import { showMoves } from "../move-list.js";
-import { missing, problemNotice } from "../notice.js";
+import { missing } from "../notice.js";
 import { joined } from "../objective-list.js";
 import { getRun, meshText } from "../run-summary.js";
 import { showSharding } from "../sharding/section.js";
 import { isWithinError, showTimeErrors, withinChip } from "../time-errors.js";
 import { several } from "../units.js";
+import { enableExports } from "../plan/exports.js";
+import { showMemory } from "../plan/memory.js";
+import { enableWhyNot } from "../plan/why-not.js";
 import { showVerification } from "../verification.js";
 
 const id = byId("plan").dataset.plan;
@@ -61,34 +63,18 @@ function show(plan, run, frontier, objectives, graph) {
   const infeasible = plan.feasible ? [] : [element("span", { class: "chip bad" }, "✕ infeasible")];
   const within = isWithinError(plan.lead) ? [withinChip(plan.lead)] : [];
   fill(byId("chips"), ...marks.map(markChip), ...within, ...left, ...infeasible, ...checkChips(plan.verified));
-  enableExplicit(plan);
+  enableExports(path);
   showCostModel(byId("cost-model"), [plan]);
   showCosts(byId("costs"), plan.cost, frontier.plans, objectives, plan.objectives, plan.memory);
   showTimeErrors(byId("time-errors"), plan);
   showVerification(byId("verification"), plan.verified);
-  new Executions(path, plan.executions, leastMemory(run.mesh_document));
+  new Executions(plan, leastMemory(run.mesh_document));
+  showMemory(plan);
+  enableWhyNot(plan, objectives, run.bounds ?? {});
   showPlacements(plan, graph);
   showMoves(byId("moves"), plan.moves, plan.verified?.suspects ?? []);
   new Explaining(plan.links.explanation, objectives);
   say(byId("move-count"), several(plan.moves.length, "move"));
-}
-
-/** Unfolding takes a while the first time, and a program may be too large for it. @param {any} plan */
-function enableExplicit(plan) {
-  const button = byId("explicit");
-  button.disabled = false;
-  button.addEventListener("click", async () => {
-    button.disabled = true;
-    say(button, "Unfolding…");
-    try {
-      save(`${plan.id}.teg.json`, await getFile(plan.links.graph));
-      fill(byId("trouble"));
-    } catch (error) {
-      fill(byId("trouble"), problemNotice(problemOf(error)));
-    }
-    say(button, "Explicit graph");
-    button.disabled = false;
-  });
 }
 
 /** @param {any} plan @param {any} graph */

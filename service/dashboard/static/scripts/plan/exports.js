@@ -1,0 +1,62 @@
+/**
+ * The exports of a plan: made by the service on a click, saved as files; what it refuses is shown with its reason.
+ * @module plan/exports
+ */
+
+import { fetchFile, problemOf } from "../api.js";
+import { save } from "../copying.js";
+import { byId, fill, say } from "../dom.js";
+import { problemNotice } from "../notice.js";
+import { duration, quantity } from "../units.js";
+
+const LOOK_MS = 500;
+
+/** Let the buttons of the section work. @param {string} path of the plan */
+export function enableExports(path) {
+  for (const button of /** @type {NodeListOf<HTMLButtonElement>} */ (
+    document.querySelectorAll("[data-export], [data-export-into]")
+  )) {
+    button.disabled = false;
+    button.addEventListener("click", () => void exported(button, path));
+  }
+}
+
+/** @param {HTMLButtonElement} button @param {string} path */
+async function exported(button, path) {
+  const name = button.dataset.export ?? button.dataset.exportInto ?? "";
+  const body = button.dataset.exportInto ? programOf(name) : undefined;
+  if (body === null) {
+    say(byId("export-status"), "Choose the file of your program first: the export is written into it.");
+    return byId(`into-${name}`).focus();
+  }
+  const began = performance.now();
+  let received = 0;
+  const look = () => {
+    const size = received ? `, ${quantity(received, "B")}` : "";
+    say(byId("export-status"), `Making ${name}: ${duration((performance.now() - began) / 1000)}${size}`);
+  };
+  button.disabled = true;
+  fill(byId("export-problem"));
+  look();
+  const timer = setInterval(look, LOOK_MS);
+  try {
+    const file = await fetchFile(`${path}/export?to=${name}`, body, (bytes) => (received = bytes));
+    save(file.name, file);
+    say(byId("export-status"), `Saved ${file.name}, ${quantity(file.size, "B")}.`);
+  } catch (error) {
+    say(byId("export-status"), "");
+    fill(byId("export-problem"), problemNotice(problemOf(error)));
+  } finally {
+    clearInterval(timer);
+    button.disabled = false;
+  }
+}
+
+/** The chosen program as a form, or null. @param {string} name */
+function programOf(name) {
+  const [file] = byId(`into-${name}`).files;
+  if (!file) return null;
+  const form = new FormData();
+  form.append("file", file, file.name);
+  return form;
+}

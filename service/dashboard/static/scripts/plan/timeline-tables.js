@@ -1,0 +1,179 @@
+/**
+ * The tables beside a timeline: what is predicted and counted, what stages wait for, what takes longest, and the links.
+ * @module plan/timeline-tables
+ */
+
+import { legend, LineChart } from "../charts/lines.js";
+import { saveMenu } from "../charts/saving.js";
+import { byId, element, fill } from "../dom.js";
+import { meter } from "../meters.js";
+import { column, percent, plain, quantity } from "../units.js";
+import { linkUse, totals } from "./spans.js";
+import { figure, rowOf, showTable } from "./tables.js";
+
+/** @typedef {import("../trace.js").Trace} Trace */
+
+const MOST_ROWS = 60;
+const TITLES = /** @type {Record<string, string>} */ ({
+  time_s: "time",
+  peak_memory_bytes: "peak memory",
+  traffic_bytes: "traffic",
+  compute_flops: "work",
+});
+const UNITS = /** @type {Record<string, string>} */ ({
+  time_s: "s",
+  peak_memory_bytes: "B",
+  traffic_bytes: "B",
+  compute_flops: "flop",
+});
+
+/**
+ * Predicted costs beside those that an execution counted, with the difference.
+ * @param {Record<string, number>} cost of the plan @param {any} counts of an execution, or null
+ */
+export function showAccounts(cost, counts) {
+  const rows = Object.keys(TITLES)
+    .filter((name) => name in cost)
+    .map((name) => {
+      const counted = counts?.[name]?.counted;
+      const scale = column([cost[name], counted ?? 0], UNITS[name]);
+      const difference = counted === undefined ? "" : differenceText(counted, cost[name]);
+      return rowOf(TITLES[name], [
+        figure(`${scale.write(cost[name])} ${scale.name}`),
+        figure(counted === undefined ? "–" : `${scale.write(counted)} ${scale.name}`),
+        figure(difference),
+      ]);
+    });
+  const heads = [
+    { name: "" },
+    { name: "predicted", isNumber: true },
+    { name: "counted", isNumber: true },
+    { name: "difference", isNumber: true },
+  ];
+  showTable(byId("accounts"), heads, rows, "Predicted and counted costs");
+}
+
+/** @param {number} counted @param {number} predicted */
+function differenceText(counted, predicted) {
+  if (counted === predicted) return "none";
+  if (!predicted) return "";
+  const share = counted / predicted - 1;
+  return Math.abs(share) < 5e-5 ? "below 0.01 %" : `${share > 0 ? "+" : "−"}${plain(Math.abs(share) * 100, 2)} %`;
+}
+
+/** What each stage spends its time on. @param {any[]} stages of a schedule @param {number} end s */
+export function showWaits(stages, end) {
+  const several = stages.length > 1;
+  byId("waits-title").textContent = several ? "What each stage spends its time on" : "What devices spend their time on";
+  const scale = column([end], "s");
+  const share = (/** @type {number} */ seconds, /** @type {string} */ kind) => [
+    figure(`${scale.write(seconds)} ${scale.name}`),
+    figure(percent(end ? seconds / end : 0)),
+    element("td", { class: "meter-cell" }, meter(end ? seconds / end : 0, kind)),
+  ];
+  const kinds = /** @type {[string, string, string][]} */ ([
+    ["computes_s", "computes", ""],
+    ["waits_for_copies_s", "waits for its copies", "second"],
+    ["waits_for_stages_s", "waits for other stages (bubbles)", "third"],
+  ]);
+  const rows = stages.flatMap((one) =>
+    kinds
+      .filter(([name]) => several || name !== "waits_for_stages_s")
+      .map(([name, title, kind]) => rowOf(several ? `stage ${one.stage} ${title}` : title, share(one[name], kind))),
+  );
+  if (several) {
+    const all = (/** @type {string} */ name) => stages.reduce((sum, one) => sum + one[name], 0) / stages.length;
+    rows.unshift(...kinds.map(([name, title, kind]) => rowOf(element("strong", {}, `on average ${title}`), share(all(name), kind))));
+  }
+  showTable(
+    byId("waits"),
+    [{ name: "" }, { name: "time", isNumber: true }, { name: "share", isNumber: true }, { name: "" }],
+    rows,
+    "What stages spend their time on",
+  );
+}
+
+/**
+ * What takes longest: copies, blocks, or their kinds. A click on a name finds it in the timeline.
+ * @param {Trace} trace @param {string} what `copies`, `blocks` or `kinds` @param {(total: import("./spans.js").Total) => void} onName
+ */
+export function showLongest(trace, what, onName) {
+  const found =
+    what === "kinds"
+      ? [...totals(trace, true, true), ...totals(trace, false, true)].sort((a, b) => b.seconds - a.seconds)
+      : totals(trace, what === "copies");
+  const shown = found.slice(0, MOST_ROWS);
+  if (!shown.length) return fill(byId("longest"), element("p", { class: "empty" }, "There are none that take time."));
+  const scale = column(
+    shown.map(({ seconds }) => seconds),
+    "s",
+  );
+  const most = shown[0].seconds;
+  const rows = shown.map((total) => {
+    const name = total.name || "no kind";
+    const found = element("button", { type: "button", class: "site", onclick: () => onName(total) }, name);
+    const bytes = total.bytes ? quantity(total.bytes, "B") : "";
+    const times = total.count > 1 ? `${plain(total.count)} times, ${quantity(total.seconds / total.count, "s")} each` : "";
+    const alike = total.names.size > 1 && what !== "kinds" ? "with its equals" : "";
+    const note = [what === "kinds" ? "" : total.kind, alike, times, bytes];
+    return rowOf(
+      [found, element("div", { class: "muted small" }, note.filter(Boolean).join(", "))],
+      [
+        figure(scale.write(total.seconds)),
+        trace.hasPath ? figure(total.critical ? scale.write(total.critical) : "–") : null,
+        element("td", { class: "meter-cell" }, meter(total.seconds / most, what === "copies" ? "second" : "")),
+      ],
+    );
+  });
+  const heads = [
+    { name: "" },
+    { name: scale.name, isNumber: true },
+    ...(trace.hasPath ? [{ name: "critical", isNumber: true }] : []),
+    { name: "" },
+  ];
+  return showTable(byId("longest"), heads, rows, "What takes longest");
+}
+
+/** The use of the links over time. */
+export class LinkUse {
+  constructor() {
+    this.chart = new LineChart(byId("link-use"), "Bytes per second over time, by queue; the longest copies are in the table above");
+    /** @type {{name: string, color: string, x: Float64Array, y: Float64Array, kind: "area"}[]} */
+    this.series = [];
+    fill(
+      byId("link-use-menu"),
+      saveMenu(
+        this.chart,
+        () => "link-use",
+        () => [["seconds", ...this.series.map(({ name }) => `${name} B/s`)], ...this.#rows()],
+      ),
+    );
+  }
+
+  #rows() {
+    const [first] = this.series;
+    return [...(first?.x ?? [])].map((time, k) => [time, ...this.series.map(({ y }) => y[k])]);
+  }
+
+  /** @param {Trace} trace */
+  show(trace) {
+    const kind = /** @type {"area"} */ ("area");
+    this.series = linkUse(trace)
+      .filter(({ y }) => y.some((rate) => rate > 0))
+      .map((one, k) => ({ ...one, kind, color: k ? `series-${(k % 7) + 2}` : "communication" }));
+    byId("link-use-frame").hidden = !this.series.length;
+    if (!this.series.length) return;
+    fill(byId("link-use-legend"), this.series.length > 1 ? legend(this.series) : null);
+    this.chart.show({
+      series: this.series,
+      x: { title: "time", unit: "s" },
+      y: { title: "all devices receive", unit: "B/s" },
+    });
+    this.chart.look(0, trace.end);
+  }
+
+  /** Show the same part of the time as the timeline. @param {number} from @param {number} to s */
+  look(from, to) {
+    this.chart.look(from, to);
+  }
+}

@@ -1,0 +1,146 @@
+"""Tests of a plan's page: the predicted timeline, memory over time, and why a block is not placed otherwise."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tapestry.service.store import Store
+from tests.service.dashboard.conftest import Open
+from tests.service.dashboard.drawing import shades
+from tests.service.processes import Service
+from tests.service.programs import costed_run, two_layers
+
+pytestmark = pytest.mark.slow
+
+WAIT_MS = 120_000  # the first task of a pool loads what is compiled
+
+
+@pytest.fixture(scope="module")
+def plan(idle_service: Service) -> str:
+    """Save a run with one plan whose costs are true, and return the plan's id."""
+    store = Store(idle_service.database_url)
+    run = costed_run(two_layers())
+    run_id = store.runs.save_finished(run)
+    store.close()
+    return f"{run_id}-{run.result.frontier[0].id}"
+
+
+def timeline(page: Page) -> None:
+    page.locator("#execution").scroll_into_view_if_needed()
+    expect(page.locator("#timeline canvas")).to_be_visible(timeout=WAIT_MS)
+
+
+def test_the_predicted_timeline_is_there_without_an_execution(
+    idle_service: Service, plan: str, visit: Open
+) -> None:
+    schedule = idle_service.get(f"/v1/plans/{plan}/schedule")
+    page = visit(idle_service, f"/plans/{plan}")
+    timeline(page)
+    expect(page.locator("#timeline canvas")).to_have_accessible_name(
+        re.compile("^Timeline of each of 8 over .* critical path")
+    )
+    expect(page.locator("#which")).to_have_value("predicted")
+    assert shades(page) > 2, "the timeline is painted"
+    longest = page.locator("#longest tbody tr")
+    expect(longest).to_have_count(len(schedule["copies"]))
+    expect(longest.first).to_contain_text("y for result")
+    expect(longest.first).to_contain_text(schedule["copies"][0]["kind"])
+    page.get_by_label("blocks", exact=True).check()
+    assert {text.split("\n")[0] for text in page.locator("#longest tbody th").all_inner_texts()} == {
+        "hidden",
+        "active",
+        "y",
+    }
+    expect(page.locator("#waits tbody tr")).to_have_count(2)
+    expect(page.locator("#accounts tbody tr").first).to_contain_text("time")
+    link = page.get_by_role("link", name="For Perfetto").get_attribute("href")
+    assert link and idle_service.get(link)["traceEvents"]
+
+
+def test_a_block_is_found_in_the_timeline_by_keys(idle_service: Service, plan: str, visit: Open) -> None:
+    page = visit(idle_service, f"/plans/{plan}")
+    timeline(page)
+    search = page.locator("#find-span")
+    search.fill("hid")
+    expect(page.locator("#found-spans")).to_have_text("1 place; Enter goes to the next")
+    search.press("Enter")
+    search.fill("nowhere")
+    expect(page.locator("#found-spans")).to_have_text("0 places")
+    page.locator("#longest button", has_text="y for result").click()
+    expect(page.locator("#found-spans")).to_have_text("1 place marked")
+    page.get_by_role("checkbox", name="critical path").uncheck()
+    for key in ("+", "ArrowRight", "-", "0"):
+        page.locator("#timeline canvas").press(key)
+    assert shades(page) > 2, "the timeline is painted"
+
+
+def test_what_lives_at_the_peak_is_shown_and_adds_up(idle_service: Service, plan: str, visit: Open) -> None:
+    memory = idle_service.get(f"/v1/plans/{plan}/memory")
+    peak = memory["peak"]
+    page = visit(idle_service, f"/plans/{plan}")
+    page.locator("#memory").scroll_into_view_if_needed()
+    live = page.locator("#memory-live tbody tr")
+    expect(live).to_have_count(peak["live_count"], timeout=WAIT_MS)
+    expect(live.first).to_contain_text(peak["live"][0]["buffer"])
+    expect(page.locator("#memory-words")).to_contain_text(
+        f"The largest there is {peak['live'][0]['buffer']} with"
+    )
+    expect(page.locator("#memory-moment")).to_have_text(f"At the peak, in {peak['block']}")
+    rows = page.locator("#memory-roles tbody tr")
+    names = [name for name, size in peak["roles"].items() if size]
+    for name in names:
+        expect(rows.filter(has_text=name)).to_have_count(1)
+    page.locator("#memory-role").select_option("parameters")
+    expect(live).to_have_count(sum(each["role"] == "parameters" for each in peak["live"]))
+
+    # A moment is chosen by keys; Escape goes back to the peak.
+    page.locator("#memory-role").select_option("")
+    chart = page.locator("#memory-chart canvas")
+    chart.press("ArrowRight")
+    first = page.locator("#memory-moment").inner_text()
+    assert first.startswith("At ") and "the peak" not in first
+    chart.press("Escape")
+    expect(page.locator("#memory-moment")).to_have_text(f"At the peak, in {peak['block']}")
+
+
+def test_why_a_block_is_not_placed_otherwise(idle_service: Service, plan: str, visit: Open) -> None:
+    found = idle_service.get(f"/v1/plans/{plan}/alternatives?block=y")
+    page = visit(idle_service, f"/plans/{plan}")
+    section = page.locator("#why-not")
+    section.scroll_into_view_if_needed()
+    page.locator("#why-not-block").fill("y")
+    section.get_by_role("button", name="Show").click()
+    rows = page.locator("#why-not-table tbody tr")
+    expect(rows).to_have_count(1 + len(found["alternatives"]), timeout=WAIT_MS)
+    expect(rows.first).to_contain_text("this is the plan")
+    best = found["alternatives"][0]
+    expect(rows.nth(1)).to_contain_text(best["strategy"])
+    expect(rows.nth(1)).to_contain_text(best["verdict"])
+    assert page.url.endswith("#block=y")
+    rows.nth(1).get_by_role("button").click()
+    detail = page.locator("#why-not-detail")
+    expect(detail).to_contain_text("The block itself takes")
+    expect(detail.locator("tbody tr")).to_have_count(len(best["copies"]))
+    expect(page.locator("#why-not-words")).to_contain_text("below 800.0 µs, as is proven")
+
+    page.get_by_label("neighbors").select_option("time_s")
+    followed = idle_service.get(f"/v1/plans/{plan}/alternatives?block=y&follow=time_s")
+    expect(rows.nth(1)).to_contain_text(followed["alternatives"][0]["strategy"])
+
+
+def test_a_question_is_in_the_address_and_a_wrong_one_is_answered(
+    idle_service: Service, plan: str, visit: Open
+) -> None:
+    page = visit(idle_service, f"/plans/{plan}#block={quote('hidden')}")
+    expect(page.locator("#why-not-words")).to_contain_text(
+        "hidden (contract) has a strategy", timeout=WAIT_MS
+    )
+    expect(page.locator("#why-not-block")).to_have_value("hidden")
+    wrong = visit(idle_service, f"/plans/{plan}#block=nowhere", expected=("status of 422",))
+    expect(wrong.locator("#why-not-problem [role=alert]")).to_contain_text(
+        "no block 'nowhere'", timeout=WAIT_MS
+    )
