@@ -145,7 +145,7 @@ class MemorySection {
     rows.push(rowOf("all", [figure(scale.write(total), "best"), figure(""), element("td", {})]));
     showTable(
       byId("memory-roles"),
-      [{ name: "role" }, { name: scale.name, isNumber: true }, { name: "share", isNumber: true }, { name: "" }],
+      [{ name: "role" }, { name: scale.name, isNumber: true }, { name: "share", isNumber: true }, { name: "", isMeter: true }],
       rows,
       "Live bytes by role",
     );

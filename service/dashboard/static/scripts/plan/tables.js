@@ -9,12 +9,14 @@ import { element, fill } from "../dom.js";
 
 /**
  * A table whose first column names the rows; columns of figures are those with `isNumber`.
- * @param {Element} place @param {{name: string, isNumber?: boolean, span?: number}[]} heads @param {any[]} rows
+ * @param {Element} place @param {{name: string, isNumber?: boolean, isMeter?: boolean}[]} heads @param {any[]} rows
  * @param {string} [label]
  */
 export function showTable(place, heads, rows, label) {
-  const head = heads.map(({ name, isNumber, span }) =>
-    element("th", { scope: span ? "colgroup" : "col", colspan: span, class: isNumber ? "number" : "" }, name),
+  const head = heads.map(({ name, isNumber, isMeter }) =>
+    isMeter
+      ? element("td", { class: "meter-cell" })
+      : element("th", { scope: "col", class: isNumber ? "number" : "" }, name),
   );
   fill(
     place,

@@ -87,7 +87,7 @@ export function showWaits(stages, end) {
   }
   showTable(
     byId("waits"),
-    [{ name: "" }, { name: "time", isNumber: true }, { name: "share", isNumber: true }, { name: "" }],
+    [{ name: "" }, { name: "time", isNumber: true }, { name: "share", isNumber: true }, { name: "", isMeter: true }],
     rows,
     "What stages spend their time on",
   );
@@ -129,7 +129,7 @@ export function showLongest(trace, what, onName) {
     { name: "" },
     { name: scale.name, isNumber: true },
     ...(trace.hasPath ? [{ name: "critical", isNumber: true }] : []),
-    { name: "" },
+    { name: "", isMeter: true },
   ];
   return showTable(byId("longest"), heads, rows, "What takes longest");
 }
