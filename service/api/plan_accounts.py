@@ -184,7 +184,11 @@ def get_alternatives(
     request: Request,
     parts: Parts,
     block: Annotated[
-        Site, Query(description="the site of a block of the plan's program, or a tensor that it makes")
+        Site,
+        Query(
+            description="the site of a block of the plan's program, or a tensor that it makes",
+            examples=["softmax"],
+        ),
     ],
     tied: Annotated[
         bool, Query(description="change blocks alike that differ in nothing but the numbers in their names")
