@@ -23,9 +23,6 @@ import { getRun, meshText } from "../run-summary.js";
 import { showSharding } from "../sharding/section.js";
 import { isWithinError, showTimeErrors, withinChip } from "../time-errors.js";
 import { several } from "../units.js";
-import { getRun, meshText } from "../run-summary.js";
-import { isWithinError, showTimeErrors, withinChip } from "../time-errors.js";
-import { several } from "../units.js";
 import { showVerification } from "../verification.js";
 
 const id = byId("plan").dataset.plan;
