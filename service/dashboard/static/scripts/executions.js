@@ -33,7 +33,7 @@ export class Executions {
     this.#listen();
     this.#backend();
     this.#list();
-    whenNear(byId("execution"), () => void this.show(this.shown));
+    whenNear(byId("execution"), () => (this.shown === PREDICTED ? this.show(PREDICTED) : undefined));
   }
 
   #listen() {

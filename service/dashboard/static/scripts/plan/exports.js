@@ -10,6 +10,8 @@ import { problemNotice } from "../notice.js";
 import { duration, quantity } from "../units.js";
 
 const LOOK_MS = 500;
+const BUSY_MS = 5000;
+const ATTEMPTS = 6;
 
 /** Let the buttons of the section work. @param {string} path of the plan */
 export function enableExports(path) {
@@ -40,7 +42,7 @@ async function exported(button, path) {
   look();
   const timer = setInterval(look, LOOK_MS);
   try {
-    const file = await fetchFile(`${path}/export?to=${name}`, body, (bytes) => (received = bytes));
+    const file = await patiently(() => fetchFile(`${path}/export?to=${name}`, body, (bytes) => (received = bytes)));
     save(file.name, file);
     say(byId("export-status"), `Saved ${file.name}, ${quantity(file.size, "B")}.`);
   } catch (error) {
@@ -49,6 +51,18 @@ async function exported(button, path) {
   } finally {
     clearInterval(timer);
     button.disabled = false;
+  }
+}
+
+/** Try again for a while where the service is busy. @param {() => Promise<File>} request @returns {Promise<File>} */
+async function patiently(request) {
+  for (let left = ATTEMPTS; ; left -= 1) {
+    try {
+      return await request();
+    } catch (error) {
+      if (problemOf(error).code !== "busy" || left <= 1) throw error;
+    }
+    await new Promise((resolve) => setTimeout(resolve, BUSY_MS));
   }
 }
 
