@@ -118,6 +118,18 @@ def run_page(request: Request, run_id: str) -> Response:
     return _page(request, "run.html", run_id=run_id)
 
 
+@router.get("/batches")
+def batches_page(request: Request) -> Response:
+    """Render the page of all batches."""
+    return _page(request, "batches.html")
+
+
+@router.get("/batches/{batch_id}")
+def batch_page(request: Request, batch_id: str) -> Response:
+    """Render the page of one batch: its progress and its table."""
+    return _page(request, "batch.html", batch_id=batch_id)
+
+
 @router.get("/plans/{plan_id}")
 def plan_page(request: Request, plan_id: str) -> Response:
     """Render the page of one plan: costs, checks, decisions, executions."""

@@ -13,7 +13,17 @@ from tapestry.service.dashboard import STATIC, error_page, router
 from tapestry.service.dashboard.pages import KEY_COOKIE, example_names
 from tapestry.service.examples import DEMO_MODEL, example_model
 
-PAGES = ("/", "/runs/new", "/runs/abc", "/plans/abc-def", "/graphs/abc", "/layouts", "/login")
+PAGES = (
+    "/",
+    "/batches",
+    "/batches/abc",
+    "/runs/new",
+    "/runs/abc",
+    "/plans/abc-def",
+    "/graphs/abc",
+    "/layouts",
+    "/login",
+)
 INLINE = re.compile(r"<script(?![^>]*\bsrc=)|\son\w+=|\sstyle=|javascript:")
 ADDRESS = re.compile(r"""(?:src|href|action)=["']([^"']+)["']""")
 

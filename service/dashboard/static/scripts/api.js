@@ -88,6 +88,27 @@ export async function post(path, body, key) {
 }
 
 /**
+ * What the service answers to a change of what is at a path.
+ * @param {string} path
+ * @param {any} body
+ * @returns {Promise<any>}
+ */
+export async function patch(path, body) {
+  const headers = { "Content-Type": "application/json", Accept: "application/json" };
+  const response = await fetch(path, { method: "PATCH", headers, body: JSON.stringify(body) });
+  return answerOf(response.status, await response.text());
+}
+
+/**
+ * Delete what is at a path.
+ * @param {string} path
+ */
+export async function remove(path) {
+  const response = await fetch(path, { method: "DELETE", headers: { Accept: "application/json" } });
+  return answerOf(response.status, await response.text());
+}
+
+/**
  * What the service answers to a JSON body, as a file.
  * @param {string} path
  * @param {any} body
@@ -204,4 +225,6 @@ export const pages = {
   run: (/** @type {string} */ id) => `/runs/${encodeURIComponent(id)}`,
   plan: (/** @type {string} */ id) => `/plans/${encodeURIComponent(id)}`,
   graph: (/** @type {string} */ id) => `/graphs/${encodeURIComponent(id)}`,
+  batch: (/** @type {string} */ id) => `/batches/${encodeURIComponent(id)}`,
+  compare: (/** @type {"runs" | "plans"} */ what, /** @type {string[]} */ ids) => `/compare?${what}=${ids.map(encodeURIComponent).join(",")}`,
 };

@@ -1,5 +1,5 @@
 /**
- * Runs as rows that change in place.
+ * Runs as rows that change in place, are sorted by their heads and can be selected.
  * @module runs-table
  */
 
@@ -7,10 +7,17 @@ import { pages } from "./api.js";
 import { statusBadge } from "./badges.js";
 import { element, fill } from "./dom.js";
 import { isEnded } from "./run-state.js";
-import { age, clock, count, duration, plain } from "./units.js";
+import { sparkline } from "./sparkline.js";
+import { age, clock, count, duration, plain, quantity } from "./units.js";
 
 /** What objectives are called, where a table has no room for more. @param {string} name */
 const shortName = (name) => name.replace(/_(s|j|bytes|flops|usd)$/, "").replaceAll("_", " ");
+
+/** The unit of an objective, as far as its name says it. @param {string} name */
+function unitOf(name) {
+  const endings = { _s: "s", _bytes: "B", _j: "J", _usd: "USD", _flops: "flop" };
+  return Object.entries(endings).find(([ending]) => name.endsWith(ending))?.[1] ?? "";
+}
 
 /** @param {any} budget */
 export function budgetText({ seconds, evaluations, deadline_seconds }) {
@@ -21,62 +28,161 @@ export function budgetText({ seconds, evaluations, deadline_seconds }) {
   return parts.join(" or ");
 }
 
-/** Cells by column: a class, and what is in it. @type {[string, string, (run: any) => any][]} */
+/** Best values beside time and peak memory. @param {any} run */
+function otherBest(run) {
+  const others = Object.entries(run.best).filter(([name]) => !["time_s", "peak_memory_bytes"].includes(name));
+  return others.map(([name, value]) =>
+    element("div", {}, `${shortName(name)} `, element("span", { class: "figure-text" }, quantity(/** @type {number} */ (value), unitOf(name)))),
+  );
+}
+
+/** @param {any} run */
+function hypervolumeCell(run) {
+  if (!run.hypervolume) return "–";
+  const text = plain(run.hypervolume, 3);
+  const label = `hypervolume ${text} of 1 after ${duration(run.seconds)}`;
+  return [run.trend.length > 1 ? sparkline(run.trend, label) : null, element("span", {}, text)];
+}
+
+/** @typedef {{title: string, kind: string, sort?: string, cell: (run: any, table: RunsTable) => any}} Column */
+
+/** @type {Column[]} */
 const COLUMNS = [
-  [
-    "Status",
-    "",
-    (run) => statusBadge(run.status, run.status === "running" && run.phase !== "searching" ? run.phase : ""),
-  ],
-  [
-    "Program",
-    "name",
-    (run) => [
+  {
+    title: "Status",
+    kind: "",
+    sort: "status",
+    cell: (run) => statusBadge(run.status, run.status === "running" && run.phase !== "searching" ? run.phase : ""),
+  },
+  {
+    title: "Program",
+    kind: "name",
+    sort: "program",
+    cell: (run, table) => [
       element("a", { href: pages.run(run.id) }, run.graph),
       element("div", { class: "mono" }, run.id),
+      run.tags.length || run.notes
+        ? element(
+            "div",
+            { class: "labels" },
+            run.tags.map((/** @type {string} */ tag) =>
+              element("button", { type: "button", class: "chip tag", title: `Runs with the tag ${tag}`, onclick: () => table.onTag(tag) }, tag),
+            ),
+            run.notes ? element("span", { class: "note", title: run.notes }, run.notes.split("\n", 1)[0]) : null,
+          )
+        : null,
     ],
-  ],
-  ["Mesh", "", (run) => run.mesh],
-  ["Objectives", "small", (run) => run.objectives.map(shortName).join(", ")],
-  ["Budget", "number", (run) => budgetText(run.budget)],
-  ["Searched", "number", (run) => (run.seconds > 0 ? duration(run.seconds) : "–")],
-  ["Evaluations", "number", (run) => (run.evaluations ? count(run.evaluations) : "–")],
-  ["Plans", "number", (run) => (run.front || isEnded(run.status) ? plain(run.front) : "–")],
-  ["Hypervolume", "number", (run) => (run.hypervolume ? plain(run.hypervolume, 4) : "–")],
-  [
-    "Begun",
-    "number",
-    (run) => element("time", { datetime: run.created_at, title: clock(run.created_at) }, age(run.created_at)),
-  ],
+  },
+  { title: "Mesh", kind: "mesh", sort: "mesh", cell: (run) => run.mesh },
+  {
+    title: "Least time",
+    kind: "number",
+    sort: "time",
+    cell: (run) => ("time_s" in run.best ? quantity(run.best.time_s, "s") : "–"),
+  },
+  {
+    title: "Least memory",
+    kind: "number",
+    sort: "memory",
+    cell: (run) => ("peak_memory_bytes" in run.best ? quantity(run.best.peak_memory_bytes, "B") : "–"),
+  },
+  { title: "Other least values", kind: "small others", cell: otherBest },
+  { title: "Plans", kind: "number", cell: (run) => (run.front || isEnded(run.status) ? plain(run.front) : "–") },
+  { title: "Hypervolume", kind: "number hypervolume", cell: hypervolumeCell },
+  {
+    title: "Searched",
+    kind: "number",
+    cell: (run) => [
+      element("div", {}, run.seconds > 0 ? duration(run.seconds) : "–"),
+      element("div", { class: "muted small" }, `of ${budgetText(run.budget)}`),
+    ],
+  },
+  {
+    title: "Begun",
+    kind: "number",
+    sort: "created",
+    cell: (run) => element("time", { datetime: run.created_at, title: clock(run.created_at) }, age(run.created_at)),
+  },
 ];
 
 /** The table; `show` gives it other runs. */
 export class RunsTable {
-  /** @param {Element} place */
-  constructor(place) {
+  /**
+   * @param {Element} place
+   * @param {{onSort: (sort: string) => void, onSelect: () => void, onTag: (tag: string) => void}} listeners
+   */
+  constructor(place, { onSort, onSelect, onTag }) {
+    this.onSort = onSort;
+    this.onSelect = onSelect;
+    this.onTag = onTag;
     this.body = element("tbody");
+    this.head = element("tr");
     /** @type {Map<string, {row: HTMLTableRowElement, text: string}>} */
     this.rows = new Map();
-    const heads = COLUMNS.map(([name, kind]) =>
-      element("th", { class: kind === "number" ? kind : "", scope: "col" }, name),
-    );
-    const table = element(
-      "table",
-      { class: "runs-table" },
-      element("thead", {}, element("tr", {}, heads)),
-      this.body,
-    );
-    fill(place, table);
+    /** The selected runs by id, also those of other pages. @type {Map<string, any>} */
+    this.selected = new Map();
+    /** @type {any[]} */
+    this.runs = [];
+    this.all = element("input", { type: "checkbox", "aria-label": "Select all runs of this page" });
+    this.all.addEventListener("change", () => this.#selectAll(this.all.checked));
+    const heads = COLUMNS.map((column) => this.#headOf(column));
+    fill(this.head, element("th", { scope: "col", class: "select-cell" }, this.all), ...heads);
+    this.table = element("table", { class: "runs-table" }, element("thead", {}, this.head), this.body);
+    fill(place, this.table);
   }
 
-  /** @param {any[]} runs */
-  show(runs) {
+  /** @param {Column} column */
+  #headOf({ title, kind, sort }) {
+    const content = sort
+      ? element("button", { type: "button", data: { sort }, onclick: () => this.onSort(sort) }, title)
+      : title;
+    const look = ["number", "others"].filter((name) => kind.includes(name)).join(" ");
+    return element("th", { class: look, scope: "col" }, content);
+  }
+
+  /** @param {any[]} runs @param {string} sort such as `-created` */
+  show(runs, sort) {
+    this.runs = runs;
+    for (const run of runs) if (this.selected.has(run.id)) this.selected.set(run.id, run);
+    this.table.classList.toggle("has-no-others", !runs.some((run) => otherBest(run).length));
     const rows = runs.map((run) => this.#row(run));
     const kept = new Set(runs.map((run) => run.id));
     for (const id of this.rows.keys()) if (!kept.has(id)) this.rows.delete(id);
     const isSame =
       rows.length === this.body.children.length && rows.every((row, k) => row === this.body.children[k]);
     if (!isSame) fill(this.body, ...rows);
+    for (const button of this.head.querySelectorAll("button")) {
+      const way = sort.endsWith(button.dataset.sort) && sort.replace("-", "") === button.dataset.sort;
+      button.parentElement.setAttribute("aria-sort", !way ? "none" : sort.startsWith("-") ? "descending" : "ascending");
+    }
+    this.#showSelection();
+  }
+
+  /** Select nothing, or leave out some. @param {string[]} [ids] */
+  deselect(ids = [...this.selected.keys()]) {
+    for (const id of ids) this.selected.delete(id);
+    this.#showSelection();
+    this.onSelect();
+  }
+
+  /** @param {boolean} isSelected */
+  #selectAll(isSelected) {
+    for (const run of this.runs) isSelected ? this.selected.set(run.id, run) : this.selected.delete(run.id);
+    this.#showSelection();
+    this.onSelect();
+  }
+
+  #showSelection() {
+    for (const run of this.runs) {
+      const row = this.rows.get(run.id)?.row;
+      const isSelected = this.selected.has(run.id);
+      row?.classList.toggle("is-selected", isSelected);
+      const box = row?.querySelector("input");
+      if (box) box.checked = isSelected;
+    }
+    const here = this.runs.filter((run) => this.selected.has(run.id)).length;
+    this.all.checked = here > 0 && here === this.runs.length;
+    this.all.indeterminate = here > 0 && here < this.runs.length;
   }
 
   /** @param {any} run */
@@ -84,14 +190,19 @@ export class RunsTable {
     const text = JSON.stringify([run, age(run.created_at)]);
     const known = this.rows.get(run.id);
     if (known?.text === text) return known.row;
-    const cells = COLUMNS.map(([, kind, content]) =>
-      element("td", { class: kind }, ...[content(run)].flat()),
-    );
+    const box = element("input", { type: "checkbox", "aria-label": `Select the run ${run.id} of ${run.graph}` });
+    box.addEventListener("change", () => {
+      box.checked ? this.selected.set(run.id, run) : this.selected.delete(run.id);
+      this.#showSelection();
+      this.onSelect();
+    });
+    const cells = COLUMNS.map(({ kind, cell }) => element("td", { class: kind }, ...[cell(run, this)].flat()));
     const row = known?.row ?? element("tr", { data: { run: run.id } });
+    const all = [element("td", { class: "select-cell" }, box), ...cells];
     if (known && row.contains(document.activeElement)) {
-      // Whoever stands on the link keeps standing there.
-      cells.forEach((cell, k) => k !== 1 && row.children[k].replaceWith(cell));
-    } else fill(row, ...cells);
+      // Whoever stands on a link or box keeps standing there.
+      all.forEach((cell, k) => row.children[k].contains(document.activeElement) || row.children[k].replaceWith(cell));
+    } else fill(row, ...all);
     this.rows.set(run.id, { row, text });
     return row;
   }

@@ -1,10 +1,11 @@
-/** The list of runs: newest first, by status, page by page, looked at again and again. */
+/** The list of runs: searched, filtered, sorted, page by page, looked at again and again. */
 
-import { get, problemOf } from "../api.js";
+import { get, pages, problemOf } from "../api.js";
 import { enableDemo } from "../demo.js";
-import { byId, fill, say } from "../dom.js";
+import { byId, element, fill, say, throttled } from "../dom.js";
 import { watchHealth } from "../health.js";
 import { problemNotice } from "../notice.js";
+import { deleteRuns, editLabels } from "../run-dialogs.js";
 import { isEnded } from "../run-state.js";
 import { RunsTable } from "../runs-table.js";
 import { several } from "../units.js";
@@ -12,19 +13,32 @@ import { several } from "../units.js";
 const PER_PAGE = 25;
 const LIVELY_MS = 2000;
 const CALM_MS = 8000;
+const TYPING_MS = 250;
+const NEWEST = "-created";
+const MOST_COMPARED = 4;
+const FILTERS = ["q", "status", "mesh", "tag", "batch"];
 
 const address = new URLSearchParams(location.search);
-const table = new RunsTable(byId("runs"));
-const filter = byId("filter");
 let timer = 0;
 let latest = 0;
+let knownLabels = "";
+const table = new RunsTable(byId("runs"), { onSort: sortBy, onSelect: showSelection, onTag: (tag) => go({ tag, cursor: "" }) });
 
-/** @param {Record<string, string>} changes */
-function go(changes) {
+/** @param {Record<string, string>} changes @param {boolean} [isStep] whether going back leads to what was before */
+function go(changes, isStep = true) {
   for (const [name, value] of Object.entries(changes))
     value ? address.set(name, value) : address.delete(name);
-  history.pushState(null, "", address.size ? `?${address}` : location.pathname);
+  const url = address.size ? `?${address}` : location.pathname;
+  isStep ? history.pushState(null, "", url) : history.replaceState(null, "", url);
+  restore();
   void look();
+}
+
+/** @param {string} key */
+function sortBy(key) {
+  const now = address.get("sort") ?? NEWEST;
+  const next = now === key ? `-${key}` : now === `-${key}` ? key : key === "created" ? NEWEST : key;
+  go({ sort: next === NEWEST ? "" : next, cursor: "" });
 }
 
 async function look() {
@@ -33,8 +47,9 @@ async function look() {
   let pause = CALM_MS;
   try {
     const query = new URLSearchParams({ limit: String(PER_PAGE) });
-    for (const name of ["status", "cursor"]) if (address.has(name)) query.set(name, address.get(name) ?? "");
-    const { items, next } = await get(`/v1/runs?${query}`);
+    for (const name of [...FILTERS, "sort", "cursor"])
+      if (address.has(name)) query.set(name, address.get(name) ?? "");
+    const [{ items, next }] = await Promise.all([get(`/v1/runs?${query}`), showLabels()]);
     if (mine !== latest) return;
     show(items, next);
     if (items.some((/** @type {any} */ run) => !isEnded(run.status))) pause = LIVELY_MS;
@@ -44,9 +59,30 @@ async function look() {
   timer = window.setTimeout(() => (document.hidden ? (timer = 0) : look()), pause);
 }
 
+/** The meshes and tags that runs can be filtered by. */
+async function showLabels() {
+  const { tags, meshes } = await get("/v1/runs/labels");
+  const text = JSON.stringify([tags, meshes]);
+  if (text === knownLabels) return;
+  knownLabels = text;
+  showChoices("mesh", meshes);
+  showChoices("tag", tags);
+  byId("tag-label").hidden = !Object.keys(tags).length && !address.has("tag");
+  fill(byId("known-tags"), ...Object.keys(tags).map((tag) => element("option", { value: tag })));
+}
+
+/** @param {string} name @param {Record<string, number>} counts */
+function showChoices(name, counts) {
+  const chosen = address.get(name) ?? "";
+  const known = chosen && !(chosen in counts) ? { ...counts, [chosen]: 0 } : counts;
+  const options = Object.entries(known).map(([value, count]) => element("option", { value }, `${value} (${count})`));
+  fill(byId(name), element("option", { value: "" }, "any"), ...options);
+  byId(name).value = chosen;
+}
+
 /** @param {any[]} runs @param {string | null} next */
 function show(runs, next) {
-  const isFiltered = address.has("status");
+  const isFiltered = FILTERS.some((name) => address.has(name));
   const isFirst = !address.has("cursor");
   fill(byId("trouble"));
   byId("loading").hidden = true;
@@ -54,27 +90,67 @@ function show(runs, next) {
   byId("list").hidden = byId("new").hidden = !byId("welcome").hidden;
   byId("none").hidden = runs.length > 0;
   byId("frame").hidden = runs.length === 0;
-  table.show(runs);
+  table.show(runs, address.get("sort") ?? NEWEST);
   byId("older").disabled = !next;
   byId("older").onclick = () => go({ cursor: next ?? "" });
   byId("newest").disabled = isFirst;
   byId("pager").hidden = isFirst && !next;
   const running = runs.filter((run) => !isEnded(run.status)).length;
   say(byId("list-status"), running ? `${several(running, "run")} under way` : "");
+  showSelection();
+}
+
+function showSelection() {
+  const chosen = [...table.selected.values()];
+  byId("selection").hidden = !chosen.length;
+  say(byId("selected"), `${several(chosen.length, "run")} selected`);
+  const canCompare = chosen.length >= 2 && chosen.length <= MOST_COMPARED;
+  const link = byId("compare");
+  link.setAttribute("aria-disabled", String(!canCompare));
+  link.title = canCompare ? "" : "Select two to four runs to compare them";
+  canCompare ? (link.href = pages.compare("runs", chosen.map((run) => run.id))) : link.removeAttribute("href");
 }
 
 function restore() {
   const status = address.get("status") ?? "";
-  for (const input of filter.querySelectorAll("input")) input.checked = input.value === status;
+  for (const input of byId("filter").querySelectorAll("input")) input.checked = input.value === status;
+  for (const name of ["q", "mesh", "tag", "sort"]) {
+    const field = byId(name);
+    if (document.activeElement !== field || name !== "q") field.value = address.get(name) ?? "";
+  }
+  const batch = address.get("batch");
+  const leave = () => go({ batch: "", cursor: "" });
+  fill(
+    byId("batch-chip"),
+    batch
+      ? element("span", { class: "chip" }, "batch ", element("a", { href: pages.batch(batch) }, batch), " ", element("button", { type: "button", class: "chip-close", "aria-label": "Runs of all batches", onclick: leave }, "✕"))
+      : null,
+  );
 }
 
-filter.addEventListener("change", (/** @type {any} */ event) =>
-  go({ status: event.target.value, cursor: "" }),
-);
+const search = throttled(() => go({ q: byId("q").value.trim(), cursor: "" }, false), TYPING_MS);
+byId("q").addEventListener("input", search);
+byId("filters").addEventListener("submit", (/** @type {Event} */ event) => event.preventDefault());
+byId("filters").addEventListener("change", (/** @type {any} */ event) => {
+  if (event.target.name !== "q") go({ [event.target.name]: event.target.value, cursor: "" });
+});
 byId("newest").addEventListener("click", () => go({ cursor: "" }));
+byId("all-runs").addEventListener("click", () => {
+  byId("q").value = "";
+  go({ ...Object.fromEntries(FILTERS.map((name) => [name, ""])), cursor: "" });
+});
+byId("clear").addEventListener("click", () => table.deselect());
+byId("edit-labels").addEventListener("click", () => editLabels([...table.selected.values()], () => void look()));
+byId("delete").addEventListener("click", () =>
+  deleteRuns([...table.selected.values()], (ids) => {
+    table.deselect(ids);
+    void look();
+  }),
+);
 addEventListener("popstate", () => {
-  for (const name of ["status", "cursor"]) {
-    const value = new URLSearchParams(location.search).get(name);
+  const now = new URLSearchParams(location.search);
+  for (const name of [...FILTERS, "sort", "cursor"]) {
+    const value = now.get(name);
     value ? address.set(name, value) : address.delete(name);
   }
   restore();
