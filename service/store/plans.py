@@ -8,9 +8,11 @@ from typing import Any
 
 from sqlalchemy import Select, select
 
+from tapestry.costmodel.known_objectives import objective_called
 from tapestry.optimizer import Plan
+from tapestry.optimizer.archive.report import representative_plans
 from tapestry.rewrites import Move
-from tapestry.service.store.codec import graph_of, plans_of, stored_plan
+from tapestry.service.store.codec import graph_of, plans_of, stored_options, stored_plan
 from tapestry.service.store.database import StoreError
 from tapestry.service.store.insertion import insert_if_new
 from tapestry.service.store.records import StoredPlan
@@ -18,6 +20,9 @@ from tapestry.service.store.sessions import Database, UnknownId
 from tapestry.service.store.tables import ArtifactRow, GraphRow, PlanRow, RunRow
 from tapestry.teg.sharding.placement import Placements
 from tapestry.teg.sharding.text import placements_from_document
+
+# The names by which commands find plans of a frontier, and their roles.
+ROLES = {"knee": "knee", "fastest": "fastest", "smallest": "smallest peak"}
 
 _ALL = tuple(getattr(PlanRow, column.key) for column in PlanRow.__table__.columns)
 
@@ -41,11 +46,17 @@ class Plans:
         return stored_plan(row)
 
     def find(self, reference: str) -> StoredPlan:
-        """Find the plan named `PLAN` (of the newest run that has it) or `RUN/PLAN`; unique prefixes are accepted."""
+        """Find the plan named `PLAN` (of the newest run that has it) or `RUN/PLAN`; unique prefixes are accepted.
+
+        `knee`, `fastest` and `smallest` name plans, too: of the frontier of that run, else of the newest that has one.
+        """
         run_part, _, plan_part = reference.replace("-", "/").rpartition("/")
-        query = _plans().where(PlanRow.plan_id.startswith(plan_part, autoescape=True))
+        query = _plans()
         if run_part:
             query = query.where(PlanRow.run_id.startswith(run_part, autoescape=True))
+        if plan_part in ROLES:
+            return self._representative(query.where(PlanRow.on_frontier.is_(True)), plan_part, run_part)
+        query = query.where(PlanRow.plan_id.startswith(plan_part, autoescape=True))
         with self._database.reading() as connection:
             found = [stored_plan(row) for row in connection.execute(query)] if plan_part else []
             if not found and run_part:
@@ -59,6 +70,23 @@ class Plans:
             some = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
             raise StoreError(f"plan {reference!r} is not one plan; it may be {some}")
         return found[0]
+
+    def _representative(self, query: Select[Any], role: str, run_part: str) -> StoredPlan:
+        """Find the plan with this role on the frontier of the newest run of a query."""
+        with self._database.reading() as connection:
+            newest = connection.execute(query.limit(1)).first()
+            if newest is None:
+                of_run = f"run {run_part!r} has no plans" if run_part else "no run has plans"
+                raise UnknownId(f"there is no plan {role!r}: {of_run}; `tapestry show` lists the runs")
+            run_id = newest.run_id
+            if run_part not in ("", run_id):
+                runs = query.where(PlanRow.run_id != run_id).limit(1)
+                if connection.execute(runs).first() is not None:
+                    raise StoreError(f"run {run_part!r} is not one run; write more of its id")
+            frontier = [stored_plan(row) for row in connection.execute(query.where(PlanRow.run_id == run_id))]
+            options = connection.scalar(select(RunRow.options).where(RunRow.id == run_id))
+        objectives = [objective_called(name) for name in stored_options(options).objectives]
+        return representative_plans(frontier, objectives)[ROLES[role]]
 
     def load(self, key: int) -> Plan:
         """Load the plan with this key as the search made it: rewritten graph, placements, moves, cost."""

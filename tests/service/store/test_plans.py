@@ -120,6 +120,31 @@ def test_prefixes_suffice_to_find_a_plan_but_not_to_get_one(store: Store) -> Non
             store.plans.get(reference)
 
 
+def test_roles_name_plans_of_the_frontier_of_a_run_or_of_the_newest(store: Store) -> None:
+    finished = finished_run(two_layers())
+    costs = [(1.0, 90), (2.0, 20), (9.0, 10)]
+    frontier = tuple(plan_by_hand(two_layers(), *cost) for cost in costs)
+    old = dataclasses.replace(
+        finished, result=dataclasses.replace(finished.result, frontier=frontier), executions={}
+    )
+    oldest = store.runs.save_finished(old)
+    newest = store.runs.save_finished(dataclasses.replace(finished, created_at=later(60)))
+    for role, plan in zip(("fastest", "knee", "smallest"), frontier, strict=True):
+        assert store.plans.find(f"{oldest[:6]}/{role}").public_id == f"{oldest}-{plan.id}"
+        assert store.plans.find(role).run_id == newest
+
+
+def test_roles_without_a_run_are_reported(store: Store) -> None:
+    with pytest.raises(UnknownId, match="there is no plan 'knee': no run has plans"):
+        store.plans.find("knee")
+    runs = [store.runs.save_finished(finished_run(two_layers())) for _ in range(17)]
+    with pytest.raises(UnknownId, match="there is no plan 'fastest': run 'nonesuch' has no plans"):
+        store.plans.find("nonesuch/fastest")
+    shared = next(c for c in "0123456789abcdef" if sum(run.startswith(c) for run in runs) > 1)
+    with pytest.raises(StoreError, match=f"run '{shared}' is not one run"):
+        store.plans.find(f"{shared}/fastest")
+
+
 @pytest.mark.parametrize("reference", ["", "nonesuch", "100%", "_", "/", "-"])
 def test_names_of_no_plan_are_reported(store: Store, reference: str) -> None:
     store.runs.save_finished(finished_run(two_layers()))
