@@ -1,4 +1,4 @@
-"""The pictures of the dashboard in `docs/images`; `python -m tests.docs.screenshots` takes them in Chromium.
+"""The pictures of the dashboard and of tutorials in `docs/images`; `python -m tests.docs.screenshots` takes them in Chromium.
 
 A service on an empty database runs the demo, so they take about a minute. They are pictures of one run: their figures
 differ from those of any other in what depends on the machine's speed. Each is taken when its page shows what it is a
@@ -15,6 +15,8 @@ from pathlib import Path
 from playwright.sync_api import Locator, Page, expect, sync_playwright
 
 from tests.docs.generated import FOLDER
+from tests.docs.tutorials import FOLDER as TUTORIALS
+from tests.docs.tutorials import Reader
 from tests.service.dashboard.conftest import CHROMIUM, FLAGS
 from tests.service.dashboard.drawing import shades
 from tests.service.processes import Service
@@ -40,6 +42,7 @@ def main() -> None:
         with Service(f"sqlite:///{folder}/tapestry.db", Path(folder) / "log") as service:
             take_plan(visit, f"{service.address}/plans/{take_run(visit, service)}")
             take_form(visit, service)
+        take_tutorials(visit)
         browser.close()
 
 
@@ -128,7 +131,20 @@ def show(section: Locator) -> None:
     section.evaluate("element => element.scrollIntoView()")
 
 
-def save(what: Page | Locator, name: str, *contents: Locator) -> None:
+def take_tutorials(visit: Callable[..., Page]) -> None:
+    """Take the pictures of tutorials: of the first run of each that has a frontier to look at."""
+    for name in ("vit", "language-model"):
+        with tempfile.TemporaryDirectory() as folder:
+            for _ in Reader(Path(folder)).follow((TUTORIALS / f"{name}.md").read_text()):
+                pass
+            with Service(f"sqlite:///{folder}/tapestry.db", Path(folder) / "log") as service:
+                run = service.http.get("/v1/runs").json()["items"][-1]["id"]
+                page = visit(f"{service.address}/runs/{run}")
+                expect(page.locator("#status")).to_have_text("succeeded", timeout=WAIT_MS)
+                save(page, name, *run_contents(page), kind="tutorial")
+
+
+def save(what: Page | Locator, name: str, *contents: Locator, kind: str = "dashboard") -> None:
     """Save a picture of what is seen of a page, or of a whole section, when these contents are there.
 
     Raises:
@@ -141,7 +157,7 @@ def save(what: Page | Locator, name: str, *contents: Locator) -> None:
     waiting = [text for state in states if state.is_visible() and WAITING.search(text := state.inner_text())]
     if waiting:
         raise RuntimeError(f"no picture {name}: the page still says {', '.join(waiting)}")
-    what.screenshot(path=IMAGES / f"dashboard-{name}.png")
+    what.screenshot(path=IMAGES / f"{kind}-{name}.png")
 
 
 if __name__ == "__main__":

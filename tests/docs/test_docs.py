@@ -12,6 +12,7 @@ from tapestry.hardware import device_from_dict, mesh_from_dict
 
 ROOT = Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
+TUTORIALS = ROOT / "docs" / "tutorials"  # followed line by line by `test_tutorials.py`
 DOCUMENTS = sorted([*ROOT.glob("docs/**/*.md"), README, ROOT / "CONTRIBUTING.md"])
 FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"^ {8}.*$|`[^`\n]+`", re.MULTILINE)
@@ -25,7 +26,7 @@ def name_of(path: Path) -> str:
 
 
 # Pages whose Python searches for seconds.
-SEARCHING = ("tutorial.md", "builder.md")
+SEARCHING = ("builder.md",)
 
 documents = pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
 
@@ -39,7 +40,7 @@ def blocks(document: Path, language: str) -> list[str]:
     [
         pytest.param(d, marks=[pytest.mark.slow] if d.name in SEARCHING else [])
         for d in DOCUMENTS
-        if d != README
+        if d != README and d.parent != TUTORIALS
     ],
     ids=name_of,
 )
@@ -61,7 +62,7 @@ def test_the_readmes_blocks_run_in_order_as_a_script(tmp_path: Path) -> None:
     assert lines and all(len(line.split()) == 3 for line in lines)
 
 
-@documents
+@pytest.mark.parametrize("document", [d for d in DOCUMENTS if d.parent != TUTORIALS], ids=name_of)
 def test_device_and_mesh_files_load(document: Path) -> None:
     for text in blocks(document, "toml"):
         content = tomllib.loads(text)
