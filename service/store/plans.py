@@ -84,7 +84,7 @@ class Plans:
                 if connection.execute(runs).first() is not None:
                     raise StoreError(f"run {run_part!r} is not one run; write more of its id")
             frontier = [stored_plan(row) for row in connection.execute(query.where(PlanRow.run_id == run_id))]
-            options = connection.scalar(select(RunRow.options).where(RunRow.id == run_id))
+            options = connection.execute(select(RunRow.options).where(RunRow.id == run_id)).scalar_one()
         objectives = [objective_called(name) for name in stored_options(options).objectives]
         return representative_plans(frontier, objectives)[ROLES[role]]
 

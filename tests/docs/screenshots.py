@@ -1,4 +1,4 @@
-"""The pictures of the dashboard and of tutorials in `docs/images`; `python -m tests.docs.screenshots` takes them in Chromium.
+"""The pictures of pages in `docs/images`; `python -m tests.docs.screenshots` takes them in Chromium.
 
 A service on an empty database runs the demo, so they take about a minute. They are pictures of one run: their figures
 differ from those of any other in what depends on the machine's speed. Each is taken when its page shows what it is a

@@ -21,7 +21,9 @@ def test_a_tutorial_prints_what_its_page_says(name: str, tmp_path: Path) -> None
                 "if that is right, run `python -m tests.docs.tutorials`"
             )
         else:
-            assert printed.text == "", f"{printed.source.text}prints {printed.text!r}, of which the page says nothing"
+            assert printed.text == "", (
+                f"{printed.source.text}prints {printed.text!r}, of which the page says nothing"
+            )
     assert checked >= 3
     for picture, file in PICTURES.get(name, {}).items():
         assert (IMAGES / picture).read_text() == (tmp_path / file).read_text()

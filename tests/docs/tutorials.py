@@ -1,10 +1,10 @@
 """Tutorials, run as a reader follows them; `python -m tests.docs.tutorials` writes what they print into their pages.
 
 The fences of a page are taken in their order. A Python or TOML fence that begins with `# NAME.py` or `# NAME.toml`
-is a file; other Python runs in one namespace. Of a `sh` fence, a line `export NAME=VALUE` sets a variable. The other
+is a file; other Python runs in one namespace. Of a `sh` fence, a line `export NAME=VALUE` sets a variable, and other
 lines run by the shell, but for plain commands of `tapestry`, the first lines of which `head` may take: these run here,
-which saves loading the program again. A `text` fence behind a Python or `sh` fence is what that printed; `…` stands for any text
-in a line, and for any lines where it is one by itself. A `text` fence behind prose is not checked.
+which saves loading the program again. A `text` fence behind a Python or `sh` fence is what that printed; `…` stands
+for any text in a line, and for any lines where it is one by itself. A `text` fence behind prose is not checked.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ EXPORT = re.compile(r"export (\w+)=(.*)")
 SHELL = {"|", "||", ">"}
 ANY = "…"
 # What differs from one execution to the next: ids of runs, and measured seconds.
-VARIABLE = ((re.compile(r"\brun [0-9a-f]{12}\b"), f"run {ANY}"), (re.compile(r"\bin \d+\.\d s\b"), f"in {ANY} s"))
+VARIABLE = (
+    (re.compile(r"\brun [0-9a-f]{12}\b"), f"run {ANY}"),
+    (re.compile(r"\bin \d+\.\d s\b"), f"in {ANY} s"),
+)
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,7 @@ class Fence:
 
 @dataclass
 class Printed:
-    """What a fence printed, and the fence that should say so, if there is one."""
+    """The output of a fence, and the fence that should say so, if there is one."""
 
     source: Fence
     text: str
