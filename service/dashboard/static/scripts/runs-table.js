@@ -109,12 +109,14 @@ const COLUMNS = [
 export class RunsTable {
   /**
    * @param {Element} place
-   * @param {{onSort: (sort: string) => void, onSelect: () => void, onTag: (tag: string) => void}} listeners
+   * @param {{onSort: (sort: string) => void, onSelect: () => void, onTag: (tag: string) => void} | null} [listeners] without,
+   *   the runs cannot be sorted or selected, and a tag leads to the list of all runs that have it
    */
-  constructor(place, { onSort, onSelect, onTag }) {
-    this.onSort = onSort;
-    this.onSelect = onSelect;
-    this.onTag = onTag;
+  constructor(place, listeners = null) {
+    this.isPlain = listeners === null;
+    this.onSort = listeners?.onSort ?? (() => undefined);
+    this.onSelect = listeners?.onSelect ?? (() => undefined);
+    this.onTag = listeners?.onTag ?? ((tag) => location.assign(`/?${new URLSearchParams({ tag })}`));
     this.body = element("tbody");
     this.head = element("tr");
     /** @type {Map<string, {row: HTMLTableRowElement, text: string}>} */
@@ -126,22 +128,23 @@ export class RunsTable {
     this.all = element("input", { type: "checkbox", "aria-label": "Select all runs of this page" });
     this.all.addEventListener("change", () => this.#selectAll(this.all.checked));
     const heads = COLUMNS.map((column) => this.#headOf(column));
-    fill(this.head, element("th", { scope: "col", class: "select-cell" }, this.all), ...heads);
+    const all = element("th", { scope: "col", class: "select-cell" }, this.all);
+    fill(this.head, this.isPlain ? null : all, ...heads);
     this.table = element("table", { class: "runs-table" }, element("thead", {}, this.head), this.body);
     fill(place, this.table);
   }
 
   /** @param {Column} column */
   #headOf({ title, kind, sort }) {
-    const content = sort
+    const content = sort && !this.isPlain
       ? element("button", { type: "button", data: { sort }, onclick: () => this.onSort(sort) }, title)
       : title;
     const look = ["number", "others"].filter((name) => kind.includes(name)).join(" ");
     return element("th", { class: look, scope: "col" }, content);
   }
 
-  /** @param {any[]} runs @param {string} sort such as `-created` */
-  show(runs, sort) {
+  /** @param {any[]} runs @param {string} [sort] such as `-created` */
+  show(runs, sort = "") {
     this.runs = runs;
     for (const run of runs) if (this.selected.has(run.id)) this.selected.set(run.id, run);
     this.table.classList.toggle("has-no-others", !runs.some((run) => otherBest(run).length));
@@ -198,7 +201,7 @@ export class RunsTable {
     });
     const cells = COLUMNS.map(({ kind, cell }) => element("td", { class: kind }, ...[cell(run, this)].flat()));
     const row = known?.row ?? element("tr", { data: { run: run.id } });
-    const all = [element("td", { class: "select-cell" }, box), ...cells];
+    const all = this.isPlain ? cells : [element("td", { class: "select-cell" }, box), ...cells];
     if (known && row.contains(document.activeElement)) {
       // Whoever stands on a link or box keeps standing there.
       all.forEach((cell, k) => row.children[k].contains(document.activeElement) || row.children[k].replaceWith(cell));
