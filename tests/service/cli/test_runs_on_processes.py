@@ -10,7 +10,7 @@ import pytest
 from tapestry.hardware.processes import ProcessError
 from tapestry.service.cli.commands import measured
 from tapestry.teg.document import save
-from tests.service.cli.test_runs import optimize
+from tests.service.cli.test_search_and_show import optimize
 from tests.service.conftest import Run, complaint
 from tests.teg.sharding.test_external_graphs import paper
 
