@@ -1,4 +1,4 @@
-"""Comparison of two frontiers: the hypervolume of each, and the share of its plans that the other covers."""
+"""Comparison of frontiers: the hypervolume of each, and the share of its plans that the others cover."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ MARGIN = 1.1
 
 @dataclass(frozen=True)
 class FrontierMetrics:
-    """The metrics of one of the two frontiers.
+    """The metrics of one of the frontiers that are compared.
 
-    `hypervolume` is relative to 1.1 times the worst of both in every objective; `best` the least value of each
-    objective; `covered` the share of its plans for which the other has one that is no worse in everything;
-    `strictly_better` the number of its plans that beat or are not comparable to every plan of the other.
+    `hypervolume` is relative to 1.1 times the worst of all in every objective; `best` the least value of each
+    objective; `covered` the share of its plans for which another has one that is no worse in everything;
+    `strictly_better` the number of its plans that beat or are not comparable to every plan of the others.
     """
 
     plans: int
@@ -51,16 +51,37 @@ def compare(
         raise ValueError("the two runs have no objective in common")
     if not first or not second:
         raise ValueError("a run without plans cannot be compared")
-    one, other = (
-        np.array([[c[name] for name in objectives] for c in costs], dtype=float) for costs in (first, second)
+    (one, other), _ = compare_all((first, second), objectives)
+    return one, other
+
+
+def compare_all(
+    frontiers: Sequence[Costs], objectives: Sequence[str]
+) -> tuple[tuple[FrontierMetrics, ...], dict[str, float]]:
+    """Compare the plans of each frontier with those of all others; return the metrics, and the reference by objective.
+
+    A frontier without plans has no hypervolume, and neither has any without objectives.
+    """
+    values = [
+        np.array([[cost[name] for name in objectives] for cost in costs], dtype=float).reshape(
+            len(costs), len(objectives)
+        )
+        for costs in frontiers
+    ]
+    worst = np.concatenate([np.zeros((1, len(objectives))), *values]).max(axis=0)
+    reference = MARGIN * worst + 1e-12
+    metrics = tuple(
+        _side(mine, np.concatenate([*values[:k], *values[k + 1 :]]), objectives, reference)
+        for k, mine in enumerate(values)
     )
-    reference = MARGIN * np.concatenate([one, other]).max(axis=0) + 1e-12
-    return _side(one, other, objectives, reference), _side(other, one, objectives, reference)
+    return metrics, dict(zip(objectives, map(float, reference), strict=True))
 
 
 def _side(
     mine: np.ndarray, theirs: np.ndarray, objectives: Sequence[str], reference: np.ndarray
 ) -> FrontierMetrics:
+    if not len(mine) or not objectives:
+        return FrontierMetrics(len(mine), 0.0, {}, 0.0, 0)
     no_worse = np.asarray((theirs[None, :, :] <= mine[:, None, :]).all(axis=2))
     beaten = np.asarray(no_worse.any(axis=1))
     best = mine.min(axis=0)

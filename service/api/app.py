@@ -14,6 +14,7 @@ from starlette.staticfiles import StaticFiles
 from tapestry.service.api import (
     audit,
     batches,
+    comparisons,
     drawings,
     events,
     executions,
@@ -111,6 +112,7 @@ def create_app(settings: ServiceSettings) -> FastAPI:
             events.router,
             plans.router,
             plan_accounts.router,
+            comparisons.router,
             drawings.router,
             shardings.router,
         ),

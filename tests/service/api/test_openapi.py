@@ -61,6 +61,7 @@ DESIGNED = {
     "/v1/tensors": {"get"},
     "/v1/tensors/{name}": {"get", "put", "delete"},
     "/v1/tensors/{name}/content": {"get"},
+    **{f"/v1/comparisons/{what}": {"get"} for what in ("runs", "plans")},
     "/v1/batches": {"get", "post"},
     "/v1/batches/{batch_id}": {"get", "delete"},
     "/v1/batches/{batch_id}/cancel": {"post"},

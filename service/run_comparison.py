@@ -1,0 +1,136 @@
+"""Comparison of up to four runs: frontiers and their growth on one common scale, and what was asked for differently."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tapestry.costmodel.known_objectives import objective_called
+from tapestry.costmodel.version import COST_MODEL_VERSION
+from tapestry.optimizer.archive.fronts import hypervolume
+from tapestry.service.comparison import compare_all
+from tapestry.service.presentation import moment, objective_document
+from tapestry.service.recosting import comparable_costs
+from tapestry.service.store import RunEvent, StoredPlan, StoredRun, TenantStore
+
+MOST_MOMENTS = 40  # of the history of each run at which its hypervolume is computed again
+EVENTS_AT_ONCE = 500
+
+
+def comparison_document(store: TenantStore, run_ids: Sequence[str]) -> dict[str, Any]:
+    """Compare runs over the objectives that all have, by one version of the cost model where that is possible.
+
+    The hypervolume that a run stores is relative to its own first frontier. Here all are computed again relative to one
+    `reference`, 1.1 times the worst of all their plans in each objective: what is beyond counts nothing.
+
+    Raises:
+        UnknownId: there is no such run.
+    """
+    runs = [store.runs.details(run_id) for run_id in run_ids]
+    frontiers = {run_id: store.runs.frontier(run_id) for run_id in run_ids}
+    comparable = comparable_costs(store, frontiers)
+    names = common_objectives(runs)
+    metrics, reference = compare_all([comparable.costs[run_id] for run_id in run_ids], names)
+    return {
+        "objectives": [objective_document(objective_called(name)) for name in names],
+        "notes": list(comparable.notes),
+        "reference": reference,
+        "differences": option_differences(runs),
+        "runs": [
+            {
+                "run": run.summary.id,
+                "graph": run.summary.graph_name,
+                "graph_id": run.summary.graph_id,
+                "mesh": run.summary.mesh_name,
+                "status": run.summary.status,
+                "created_at": moment(run.summary.created_at),
+                "evaluations": run.summary.evaluations,
+                "seconds": run.summary.seconds,
+                "plans": found.plans,
+                "hypervolume": found.hypervolume,
+                "best": dict(found.best),
+                "alone": found.strictly_better,
+                "points": _points(frontiers[run.summary.id], comparable.costs[run.summary.id], names),
+                "history": _history(store, run.summary.id, names, reference),
+            }
+            for run, found in zip(runs, metrics, strict=True)
+        ],
+    }
+
+
+def common_objectives(runs: Sequence[StoredRun]) -> list[str]:
+    """Return the objectives that all runs have, in the order of the first."""
+    first, *others = (run.summary.options.objectives for run in runs)
+    return [name for name in first if all(name in other for other in others)]
+
+
+def option_differences(runs: Sequence[StoredRun]) -> list[dict[str, Any]]:
+    """List the inputs in which not all runs are equal, as rows of a title and a text per run."""
+    described = [dict(run.summary.options.described()) for run in runs]
+    rows = [
+        ("Program", [run.summary.graph_name for run in runs]),
+        ("Content of the program", [run.summary.graph_id[:12] for run in runs]),
+        ("Mesh", [run.summary.mesh_name for run in runs]),
+        *(
+            (title, [own.get(title, "") for own in described])
+            for title in dict.fromkeys(title for own in described for title in own)
+        ),
+    ]
+    return [{"title": title, "values": values} for title, values in rows if len(set(values)) > 1]
+
+
+def _points(
+    plans: Sequence[StoredPlan], costs: Sequence[Mapping[str, float]], names: Sequence[str]
+) -> list[dict[str, Any]]:
+    return [
+        {"plan": plan.public_id, "cost": {name: cost[name] for name in names}}
+        for plan, cost in zip(plans, costs, strict=True)
+    ]
+
+
+def _history(
+    store: TenantStore, run_id: str, names: Sequence[str], reference: Mapping[str, float]
+) -> list[list[float]] | None:
+    """Compute the hypervolume over the seconds of a search; None where its course is not stored, or by other costs."""
+    moments = list(fronts_over_time(_events(store, run_id)))
+    if not moments or not names or any(model != COST_MODEL_VERSION for _, _, model in moments):
+        return None
+    last = len(moments) - 1
+    count = min(len(moments), MOST_MOMENTS)
+    chosen = sorted({round(k * last / max(1, count - 1)) for k in range(count)})
+    corner = np.array([reference[name] for name in names])
+    history = []
+    for k in chosen:
+        seconds, costs, _ = moments[k]
+        values = np.array([[cost[name] for name in names] for cost in costs], dtype=float)
+        history.append([seconds, hypervolume(values, corner) if len(values) else 0.0])
+    return history
+
+
+def fronts_over_time(
+    events: Iterator[RunEvent],
+) -> Iterator[tuple[float, tuple[Mapping[str, float], ...], int]]:
+    """Replay the frontier of a run from its events: seconds of searching, costs, and the oldest cost model of them."""
+    seconds, front = 0.0, dict[str, Mapping[str, Any]]()
+    for event in events:
+        if event.kind == "progress":
+            seconds = float(event.data["seconds"])
+        elif event.kind == "frontier":
+            for plan_id in event.data["removed"]:
+                front.pop(plan_id, None)
+            front |= {plan["id"]: plan for plan in event.data["added"]}
+            models = [plan["cost_model"] for plan in front.values()]
+            yield (
+                seconds,
+                tuple(plan["cost"] for plan in front.values()),
+                min(models, default=COST_MODEL_VERSION),
+            )
+
+
+def _events(store: TenantStore, run_id: str) -> Iterator[RunEvent]:
+    after = 0
+    while found := store.runs.events(run_id, after, EVENTS_AT_ONCE):
+        yield from found
+        after = found[-1].number
