@@ -57,8 +57,11 @@ def decision_differences(placements: Sequence[Mapping[str, Any]]) -> dict[str, A
 
 
 def name_without_numbers(site: str) -> str:
-    """Return what equal blocks of equal layers have in common in their names: `h.*.mlp` of `h.3.mlp`."""
-    name = re.sub(r"\d+", "*", site)
+    """Return what equal blocks of equal layers have in common in their names: `h.*.mlp` of `h.3.mlp`.
+
+    The digest of a block that rewriting made is no part of it.
+    """
+    name = re.sub(r"\d+", "*", re.sub(r"(~\w+)\.[0-9a-f]{8}\b", r"\1", site))
     return re.sub(r"_\*$", "", re.sub(r"_\*(?=$|\.)", "", name, count=1))
 
 

@@ -28,7 +28,7 @@ BUNDLES = "/static/bundles"
 FOR_A_YEAR = "public, max-age=31536000, immutable"
 SHEETS = (
     *("tokens", "base", "layout", "controls", "signs", "tables", "runs", "run", "form", "plan", "charts"),
-    *("drawing", "sharding"),
+    *("drawing", "sharding", "compare"),
 )
 EXAMPLES = "/examples"
 DEMO_MESH = "dgx-h100"
@@ -128,6 +128,12 @@ def batches_page(request: Request) -> Response:
 def batch_page(request: Request, batch_id: str) -> Response:
     """Render the page of one batch: its progress and its table."""
     return _page(request, "batch.html", batch_id=batch_id)
+
+
+@router.get("/compare")
+def compare_page(request: Request) -> Response:
+    """Render the page that compares runs or plans, which its address names."""
+    return _page(request, "compare.html")
 
 
 @router.get("/plans/{plan_id}")

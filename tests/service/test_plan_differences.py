@@ -11,7 +11,13 @@ A, B = {"strategy": "(gpu.0, -)"}, {"strategy": "(-, -)"}
 
 @pytest.mark.parametrize(
     ("site", "name"),
-    [("h.3.mlp", "h.*.mlp"), ("node_add_7", "node_add"), ("node_add", "node_add"), ("conv_2.w", "conv.w")],
+    [
+        ("h.3.mlp", "h.*.mlp"),
+        ("node_add_7", "node_add"),
+        ("node_add", "node_add"),
+        ("conv_2.w", "conv.w"),
+        ("h.1.q~fused.2a67a42e", "h.*.q~fused"),
+    ],
 )
 def test_names_of_equal_layers_are_alike(site: str, name: str) -> None:
     assert name_without_numbers(site) == name

@@ -17,6 +17,7 @@ PAGES = (
     "/",
     "/batches",
     "/batches/abc",
+    "/compare",
     "/runs/new",
     "/runs/abc",
     "/plans/abc-def",

@@ -89,6 +89,9 @@ def test_selected_runs_are_tagged_compared_and_deleted(
     for name in NAMES[:2]:
         page.get_by_role("checkbox", name=f"of {name}").check()
     expect(page.locator("#selected")).to_have_text("2 runs selected")
+    expect(page.get_by_role("link", name="Compare")).to_have_attribute(
+        "href", f"/compare?runs={runs['encoder']},{runs['decoder']}"
+    )
     page.get_by_role("button", name="Tags and notes").click()
     page.get_by_label("Add tags").fill("mine, long run")
     page.get_by_role("button", name="Save").click()

@@ -19,14 +19,18 @@ export function decisionsOf(placements, sources) {
     ]),
   );
   return Object.entries(placements.blocks ?? {}).map(([site, placement]) => {
-    const { strategy, ...genes } = /** @type {Record<string, any>} */ (placement);
-    return {
-      site,
-      kind: kinds.get(site) ?? "",
-      strategy,
-      more: Object.entries(genes).map(gene).filter(Boolean).join("; "),
-    };
+    const { strategy } = /** @type {Record<string, any>} */ (placement);
+    return { site, kind: kinds.get(site) ?? "", strategy, more: moreOf(placement) };
   });
+}
+
+/** What a placement says beyond the strategy, in words. @param {any} placement */
+export function moreOf(placement) {
+  return Object.entries(placement)
+    .filter(([name]) => name !== "strategy")
+    .map(gene)
+    .filter(Boolean)
+    .join("; ");
 }
 
 /** What a decision says beyond the strategy. @param {[string, any]} gene */

@@ -25,15 +25,23 @@ const KEYS = { ArrowLeft: [-0.2, 1], ArrowRight: [0.2, 1], "+": [0, 0.6], "=": [
 
 /** Wheel with Ctrl, buttons, keys and double click zoom; dragging moves. */
 export class Timeline extends Figure {
-  /** @param {HTMLElement} place @param {(from: number, to: number) => void} [onView] hears what is shown, in seconds */
-  constructor(place, onView = () => undefined) {
+  /**
+   * @param {HTMLElement} place @param {(from: number, to: number) => void} [onView] hears what is shown, in seconds
+   * @param {(time: number | null) => void} [onCursor] hears which moment the pointer is at
+   */
+  constructor(place, onView = () => undefined, onCursor = () => undefined) {
     super(place, "Timeline");
     this.canvas.setAttribute("aria-describedby", "timeline-keys");
     this.place.classList.add("timeline");
     this.onView = onView;
+    this.onCursor = onCursor;
+    /** A moment to be marked, s. @type {number | null} */
+    this.cursor = null;
+    this.least = 0; // so many seconds are shown at least, also where the trace has fewer
     /** @type {Trace | null} */
     this.trace = null;
     this.labels = 0; // the width of the names of devices and lanes, px
+    this.leastLabels = 0;
     this.from = 0;
     this.to = 1;
     this.showsPath = true;
@@ -49,7 +57,7 @@ export class Timeline extends Figure {
     this.trace = trace;
     const names = [...trace.devices.map(({ name }) => name), ...(this.#hasLaneNames ? trace.streams : [])];
     const longest = names.reduce((most, name) => Math.max(most, name.length), 8);
-    this.labels = Math.min(longest * LETTER + 12, 190);
+    this.labels = Math.max(this.leastLabels, Math.min(longest * LETTER + 12, 190));
     const paths = trace.hasPath ? "; what is not on the critical path is pale" : "";
     this.describe(
       `Timeline of ${trace.devices.length === 1 ? trace.devices[0].name : `${trace.devices.length} ${trace.of}`} over ` +
@@ -58,8 +66,25 @@ export class Timeline extends Figure {
     this.whole();
   }
 
+  get #end() {
+    return Math.max(this.trace?.end ?? 1, this.least);
+  }
+
   whole() {
-    this.#look(0, this.trace?.end ?? 1);
+    this.#look(0, this.#end);
+  }
+
+  /** Show a part, without reporting it. @param {number} from @param {number} to s */
+  look(from, to) {
+    this.from = from;
+    this.to = to;
+    this.redraw();
+  }
+
+  /** Mark a moment, or none. @param {number | null} time s */
+  point(time) {
+    this.cursor = time;
+    this.redraw();
   }
 
   /** Show the critical path, or everything alike. @param {boolean} isShown */
@@ -111,14 +136,14 @@ export class Timeline extends Figure {
 
   /** Show more (above 1) or less time around a moment, by default the middle. @param {number} factor @param {number} [around] */
   zoom(factor, around = (this.from + this.to) / 2) {
-    const end = this.trace?.end ?? 1;
+    const end = this.#end;
     const span = Math.min(end, Math.max(end / CLOSEST, (this.to - this.from) * factor));
     this.#look(around - ((around - this.from) / (this.to - this.from)) * span, span);
   }
 
   /** @param {number} from @param {number} span */
   #look(from, span) {
-    const end = this.trace?.end ?? 1;
+    const end = this.#end;
     this.from = Math.max(0, Math.min(from, end - span));
     this.to = this.from + span;
     this.onView(this.from, this.to);
@@ -173,6 +198,9 @@ export class Timeline extends Figure {
         this.#paintLane(pen, lane, at, fills[j], ink, j === 0);
       });
     });
+    if (this.cursor === null || this.cursor < this.from || this.cursor > this.to) return;
+    pen.fillStyle = ink[3];
+    pen.fillRect(Math.round(this.#x(this.cursor)), AXIS - 6, 1, height);
   }
 
   /** @param {Pen} pen @param {string} name @param {string[]} streams @param {number} top @param {string[]} ink */
@@ -286,8 +314,9 @@ export class Timeline extends Figure {
       const span = this.to - this.from;
       this.#look(this.dragged.from - ((x - this.dragged.x) / (this.width - this.labels)) * span, span);
     }
+    this.onCursor(x >= this.labels ? this.#time(x) : null);
     const found = this.#at(x, y);
-    if (!found) return this.leave();
+    if (!found) return super.leave();
     const { lane, k, device, stream } = found;
     const bytes = lane.bytes[k] ? `, ${quantity(lane.bytes[k], "B")}` : "";
     const path = lane.critical ? (lane.critical[k] ? "on the critical path" : "not on the critical path") : "";
@@ -304,6 +333,11 @@ export class Timeline extends Figure {
         `at ${quantity(lane.starts[k], "s")} for ${quantity(lane.ends[k] - lane.starts[k], "s")}${bytes}`,
       ),
     );
+  }
+
+  leave() {
+    super.leave();
+    this.onCursor(null);
   }
 
   /** @param {number} x @param {number} y */

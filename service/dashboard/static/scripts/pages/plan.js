@@ -46,6 +46,14 @@ async function begin() {
   }
 }
 
+/** A link to the comparison with the fastest plan of the run, for others. @param {any} plan @param {any[]} others */
+function toFastest(plan, others) {
+  if (!others.length) return [];
+  const fastest = others.reduce((best, one) => (one.cost.time_s < best.cost.time_s ? one : best));
+  if (fastest.id === plan.id) return [];
+  return [element("a", { class: "button small", href: pages.compare("plans", [fastest.id, plan.id]) }, "Compare with the fastest")];
+}
+
 /** @param {any} plan @param {any} run @param {any} frontier @param {any[]} objectives @param {any} graph */
 function show(plan, run, frontier, objectives, graph) {
   document.title = `Plan ${plan.plan} of ${graph.name} · Tapestry`;
@@ -62,7 +70,8 @@ function show(plan, run, frontier, objectives, graph) {
   const left = plan.on_frontier ? [] : [element("span", { class: "chip" }, "no longer on the frontier")];
   const infeasible = plan.feasible ? [] : [element("span", { class: "chip bad" }, "✕ infeasible")];
   const within = isWithinError(plan.lead) ? [withinChip(plan.lead)] : [];
-  fill(byId("chips"), ...marks.map(markChip), ...within, ...left, ...infeasible, ...checkChips(plan.verified));
+  const checks = checkChips(plan.verified);
+  fill(byId("chips"), ...marks.map(markChip), ...within, ...left, ...infeasible, ...checks, ...toFastest(plan, frontier.plans));
   enableExports(path);
   showCostModel(byId("cost-model"), [plan]);
   showCosts(byId("costs"), plan.cost, frontier.plans, objectives, plan.objectives, plan.memory);

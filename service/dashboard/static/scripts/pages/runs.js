@@ -1,6 +1,7 @@
 /** The list of runs: searched, filtered, sorted, page by page, looked at again and again. */
 
 import { get, pages, problemOf } from "../api.js";
+import { enableComparison } from "../comparing.js";
 import { enableDemo } from "../demo.js";
 import { byId, element, fill, say, throttled } from "../dom.js";
 import { watchHealth } from "../health.js";
@@ -15,7 +16,6 @@ const LIVELY_MS = 2000;
 const CALM_MS = 8000;
 const TYPING_MS = 250;
 const NEWEST = "-created";
-const MOST_COMPARED = 4;
 const FILTERS = ["q", "status", "mesh", "tag", "batch"];
 
 const address = new URLSearchParams(location.search);
@@ -104,11 +104,7 @@ function showSelection() {
   const chosen = [...table.selected.values()];
   byId("selection").hidden = !chosen.length;
   say(byId("selected"), `${several(chosen.length, "run")} selected`);
-  const canCompare = chosen.length >= 2 && chosen.length <= MOST_COMPARED;
-  const link = byId("compare");
-  link.setAttribute("aria-disabled", String(!canCompare));
-  link.title = canCompare ? "" : "Select two to four runs to compare them";
-  canCompare ? (link.href = pages.compare("runs", chosen.map((run) => run.id))) : link.removeAttribute("href");
+  enableComparison(byId("compare"), "runs", chosen.map((run) => run.id));
 }
 
 function restore() {

@@ -1,0 +1,35 @@
+/**
+ * Figures beside each other, with the difference from the first.
+ * @module compare/figures
+ */
+
+import { element } from "../dom.js";
+import { column, plain } from "../units.js";
+
+/**
+ * A row of figures in one unit: those of the least value are the best ones, and each has its difference from the first.
+ * @param {any} title @param {(number | undefined)[]} values @param {string} unit @param {{isMore?: boolean, isMuted?: boolean}} [options]
+ *   `isMore`: the largest value is the best
+ */
+export function figureRow(title, values, unit, { isMore = false, isMuted = false } = {}) {
+  const known = /** @type {number[]} */ (values.filter((value) => value !== undefined));
+  const scale = column(known, unit);
+  const best = isMore ? Math.max(...known) : Math.min(...known);
+  const cells = values.map((value, k) =>
+    value === undefined ? "–" : [element("div", {}, scale.write(value)), k ? element("div", { class: "difference small" }, difference(value, values[0])) : null],
+  );
+  return { title, unit: scale.name, cells, bests: values.map((value) => value === best && known.some((one) => one !== best)), isMuted };
+}
+
+/** How a value differs from another, in percent or as a factor. @param {number} value @param {number | undefined} from */
+export function difference(value, from) {
+  if (from === undefined) return "";
+  if (value === from) return "same";
+  if (!from) return "–";
+  const ratio = value / from;
+  if (ratio >= 10 || ratio <= 0.1) return ratio >= 10 ? `× ${plain(ratio, 0)}` : `÷ ${plain(1 / ratio, 0)}`;
+  const percent = 100 * (ratio - 1);
+  const digits = Math.abs(percent) < 10 ? 1 : 0;
+  if (Math.abs(percent) < 0.05) return "≈ same";
+  return `${percent > 0 ? "+" : "−"}${plain(Math.abs(percent), digits)} %`;
+}
