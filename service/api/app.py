@@ -29,6 +29,7 @@ from tapestry.service.api import (
     quotas,
     reference,
     rewrites,
+    rule_drawings,
     runs,
     shardings,
     tensors,
@@ -117,7 +118,7 @@ def create_app(settings: ServiceSettings) -> FastAPI:
             shardings.router,
         ),
         *(executions.forms, executions.router, tensors.router),
-        *(new_router(), learned.router, layouts.router, audit.router, quotas.router),
+        *(new_router(), rule_drawings.router, learned.router, layouts.router, audit.router, quotas.router),
         *(metrics_router(metrics), reference.router, login_router(locks, wrong, buckets), dashboard),
     )
     for router in routers:

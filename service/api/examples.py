@@ -397,6 +397,19 @@ EXAMPLES: dict[str, Any] = {
     "TensorsAnswer": {"items": [_TENSOR]},
     "CatalogAnswer": {"items": [{"name": "time_s", "unit": "s"}]},
     "LayoutAnswer": _LAYOUT,
+    "RuleRunsAnswer": {
+        "items": [
+            {
+                "run": "0f4bb7a2c1d9",
+                "graph": "two_layers",
+                "mesh": "dgx-h100",
+                "created_at": "2026-01-02T03:04:05+00:00",
+                "applied": 12,
+                "improved": 3,
+            }
+        ],
+        "total": 1,
+    },
     "LearnedAnswer": {
         "prior": 1,
         "rules": [

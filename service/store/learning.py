@@ -19,7 +19,7 @@ from tapestry.service.store.codec import mesh_of, stored_options
 from tapestry.service.store.insertion import insert_if_new
 from tapestry.service.store.records import LearnedRate
 from tapestry.service.store.sessions import Database, UnknownId
-from tapestry.service.store.tables import RateRow, RunRow, SnapshotRow
+from tapestry.service.store.tables import GraphRow, RateRow, RuleRow, RunRow, SnapshotRow
 
 NEXT_NUMBER = 0x7461706573747272  # the number by which those who number snapshots on PostgreSQL take turns
 _COUNTS = (RateRow.applicable, RateRow.applied, RateRow.improved)
@@ -113,6 +113,23 @@ class Learning:
         )
         with self._database.reading() as connection:
             return tuple(dict(row._mapping) for row in connection.execute(query))
+
+    def runs_with(self, rule: str, most: int) -> tuple[tuple[dict[str, Any], ...], int]:
+        """Return the newest runs in which a rule was applied, the newest first, and the number of all of them."""
+        query = (
+            select(
+                *(RunRow.id.label("run"), GraphRow.name.label("graph"), RunRow.mesh_name.label("mesh")),
+                *(RunRow.created_at, RuleRow.applied, RuleRow.improved),
+            )
+            .join(RunRow, RunRow.id == RuleRow.run_id)
+            .join(GraphRow, GraphRow.id == RunRow.graph_id)
+            .where(RuleRow.rule == rule, RuleRow.applied > 0)
+        )
+        newest = query.order_by(RunRow.created_at.desc(), RunRow.id.desc()).limit(most)
+        with self._database.reading() as connection:
+            total = connection.scalar(select(func.count()).select_from(query.subquery())) or 0
+            rows = [dict(row._mapping) for row in connection.execute(newest)]
+        return tuple({**row, "created_at": row["created_at"].isoformat()} for row in rows), total
 
 
 def put_rates(connection: Connection, run_id: str, rates: Sequence[Rate], now: datetime) -> None:

@@ -245,6 +245,7 @@ ANSWERS: Mapping[str, Mapping[str, tuple[Callable[[Any, World], Any], Any]]] = {
         "require": (lambda learning, w: learning.require(1), UnknownId),
         "rates": (lambda learning, w: learning.rates(), ()),
         "over_time": (lambda learning, w: learning.over_time(), ()),
+        "runs_with": (lambda learning, w: learning.runs_with("reshard", 9), ((), 0)),
     },
     "deletions": {
         "run": (lambda deletions, w: deletions.run(w.run), UnknownId),

@@ -5,15 +5,17 @@ import { byId, element, fill, say } from "../dom.js";
 import { watchHealth } from "../health.js";
 import { missing } from "../notice.js";
 import { showRates } from "../rates-plot.js";
+import { RuleList } from "../rules/rule-list.js";
+import { showRule } from "../rules/rule-view.js";
 import { count, plain, several } from "../units.js";
 
 const HEAD = ["rule", "operators", "mesh", "objectives", "runs", "applied", "improved", "rate", "hypervolume"];
 
 async function begin() {
   try {
-    const rules = get("/v1/rules");
-    showLearned(await get("/v1/learned"));
-    showCatalog((await rules).items);
+    const [rules, learned] = await Promise.all([get("/v1/rules"), get("/v1/learned")]);
+    showLearned(learned);
+    showCatalog(rules.items, learned);
   } catch (error) {
     fill(byId("catalog"), missing(error, "list of", "rules"));
   }
@@ -55,15 +57,23 @@ function showLearned({ prior, rules, snapshots }) {
   );
 }
 
-/** @param {any[]} rules */
-function showCatalog(rules) {
-  fill(
-    byId("catalog"),
-    tableOf(
-      ["rule", "family", "kind", "holds", "what changes"],
-      rules.map((rule) => [rule.name, rule.family, rule.kind, rule.domain, rule.summary]),
-    ),
-  );
+/** The list of rules beside the chosen one; the address says which, and what was searched for. @param {any[]} rules @param {any} learned */
+function showCatalog(rules, learned) {
+  const given = new URLSearchParams(location.search);
+  const choose = (/** @type {any} */ rule) => {
+    list.choose(rule.name);
+    keep();
+    void showRule(byId("rule"), rule, learned);
+  };
+  const keep = () => {
+    const state = Object.entries({ rule: list.chosen, ...list.terms }).filter(([, value]) => value);
+    history.replaceState(null, "", `?${new URLSearchParams(state)}`);
+  };
+  const list = new RuleList(rules, choose, keep);
+  list.terms = Object.fromEntries(given);
+  list.search();
+  const first = rules.find((rule) => rule.name === given.get("rule")) ?? list.shown[0] ?? rules[0];
+  if (first) choose(first);
 }
 
 /** A table, its numbers to the right. @param {string[]} head @param {string[][]} rows */

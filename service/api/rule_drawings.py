@@ -1,0 +1,91 @@
+"""`/v1/rules/{member}/drawing` and `…/runs`: a rule on its example, and the runs in which it was applied."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Request, Response
+from pydantic import Field
+
+from tapestry.rewrites import PLACEMENT, catalog
+from tapestry.service.api.answers import packed
+from tapestry.service.api.context import Parts
+from tapestry.service.api.drawings import EXAMPLE
+from tapestry.service.api.models import Answer
+from tapestry.service.api.openapi_parts import json_answer, problems
+from tapestry.service.api.problems import Problem
+from tapestry.service.api.tasks import GZIP_LEVEL
+from tapestry.service.rule_drawings import rule_drawing
+from tapestry.teg.faults import Fault, near_names
+
+router = APIRouter(prefix="/v1/rules", tags=["catalogs"])
+
+MOST_RUNS = 20
+SIDE: dict[str, Any] = {**EXAMPLE, "changed": [1], "cost": {"blocks": 1, "flops": 128, "bytes": 1024}}
+DRAWN = {
+    "rule": "relu_of_maximum",
+    "place": ["h"],
+    "choice": "",
+    "choices": [],
+    "before": SIDE,
+    "after": SIDE,
+}
+RuleName = Annotated[str, Path(description="the name of a rule", examples=["fuse_cells"])]
+
+
+class RuleInRun(Answer):
+    """Counts of one run: how often it applied a rule, and how often that improved its frontier."""
+
+    run: str
+    graph: str = Field(description="the name of the program")
+    mesh: str
+    created_at: str
+    applied: int
+    improved: int
+
+
+class RuleRunsAnswer(Answer):
+    """The newest runs in which a rule was applied, and how many there are in all."""
+
+    items: list[RuleInRun]
+    total: int
+
+
+def draw_rule(name: str) -> bytes | None:
+    """Draw a rule, as gzipped JSON; None if there is no such structural rule."""
+    document = rule_drawing(name)
+    if document is None:
+        return None
+    return gzip.compress(json.dumps(document, separators=(",", ":")).encode(), GZIP_LEVEL, mtime=0)
+
+
+@router.get(
+    "/{member}/drawing",
+    responses=json_answer("The two drawings", DRAWN) | problems(404),
+    response_class=Response,
+)
+def get_rule_drawing(member: RuleName, request: Request, parts: Parts) -> Response:
+    """Draw a structural rule by the smallest example of its tests, before its move and after it: columns as those of
+    programs, the numbers of the blocks that it takes away and makes (`changed`), and what each side costs.
+    """
+    content = parts.pool.do(draw_rule, member)
+    if content is None:
+        known = [*catalog(), *(each.name for each in PLACEMENT)]
+        message = f"nothing among the rules is called {member[:80]!r}"
+        if member in known:
+            message = f"{member} changes placements, not programs: there is nothing to draw"
+        raise Problem(
+            404, "unknown_id", message, (Fault("#path/member", message, near_names(member, catalog())),)
+        )
+    return packed(request, content, f"{member}.drawing.json")
+
+
+@router.get(
+    "/{member}/runs", response_model=RuleRunsAnswer, responses=problems(), operation_id="list_runs_of_rule"
+)
+def list_runs(member: RuleName, parts: Parts) -> dict[str, Any]:
+    """List the newest runs in which a rule was applied, the newest first, with how often that improved a frontier."""
+    items, total = parts.store.learning.runs_with(member, MOST_RUNS)
+    return {"items": list(items), "total": total}

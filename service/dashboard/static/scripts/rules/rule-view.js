@@ -1,0 +1,198 @@
+/**
+ * One rule: what it makes of what, when, at what cost, what runs have learned of it, and where it was applied.
+ * @module rules/rule-view
+ */
+
+import { get } from "../api.js";
+import { LineChart } from "../charts/lines.js";
+import { element, fill, pairs } from "../dom.js";
+import { missing } from "../notice.js";
+import { count, plain, quantity, several } from "../units.js";
+import { sketchOf } from "./sketch.js";
+
+const HOLDS = { exact: "exactly: every bit stays", real: "for real numbers: up to rounding" };
+const ROWS = [
+  { name: "blocks that compute", key: "blocks", text: (/** @type {number} */ value) => plain(value) },
+  { name: "operations (flop)", key: "flops", text: (/** @type {number} */ value) => plain(value) },
+  { name: "bytes read and written", key: "bytes", text: (/** @type {number} */ value) => quantity(value, "B") },
+];
+
+/**
+ * Show a rule; the latest one that was asked for, whichever answer comes first.
+ * @param {HTMLElement} place @param {any} rule @param {any} learned
+ */
+export async function showRule(place, rule, learned) {
+  place.dataset.rule = rule.name;
+  const drawing = element("div", { class: "rule-sides", role: "group", "aria-label": "Drawing" });
+  const runs = element("div", {});
+  fill(
+    place,
+    element("header", {}, element("h2", {}, rule.name), element("p", { class: "note" }, rule.summary)),
+    drawing,
+    element(
+      "div",
+      { class: "rule-parts" },
+      part("When, and why", ...conditions(rule)),
+      part("What runs have learned of it", ...rates(rule.name, learned)),
+      part("Runs in which it was applied", runs),
+    ),
+  );
+  showRates(place, rule.name, learned.snapshots);
+  await Promise.all([showDrawing(place, drawing, rule), showRuns(place, runs, rule.name)]);
+}
+
+/** @param {string} title @param {...any} children */
+function part(title, ...children) {
+  return element("section", { "aria-label": title }, element("h3", {}, title), ...children);
+}
+
+/** @param {any} rule */
+function conditions({ doc, source, domain, kind, family }) {
+  const [, form = "", ...why] = doc.split("\n").filter((/** @type {string} */ line) => line.trim());
+  return [
+    form.includes("->") && element("p", { class: "rule-form" }, element("code", {}, form.replaceAll("->", "→").trim())),
+    element("p", {}, [...(form.includes("->") ? [] : [form]), ...why].join(" ")),
+    pairs([
+      ["Holds", HOLDS[/** @type {keyof HOLDS} */ (domain)] ?? domain],
+      ["Kind", `${kind}, of the family ${family}`],
+      ["Source", source],
+    ]),
+  ];
+}
+
+/** @param {HTMLElement} place @param {HTMLElement} into @param {any} rule */
+async function showDrawing(place, into, rule) {
+  if (rule.kind === "placement") {
+    return fill(into, element("p", { class: "empty" }, "It changes where blocks run, and nothing of the program."));
+  }
+  try {
+    const found = await get(`/v1/rules/${encodeURIComponent(rule.name)}/drawing`);
+    if (place.dataset.rule !== rule.name) return;
+    fill(into, side("Before", found.before, "removed"), element("div", { class: "rule-arrow", "aria-hidden": "true" }, "→"));
+    into.append(side("After", found.after, "made"), costs(found));
+  } catch (error) {
+    fill(into, missing(error, "drawing of", "rule"));
+  }
+}
+
+/** @param {string} title @param {import("./sketch.js").Side} drawn @param {"removed" | "made"} change */
+function side(title, drawn, change) {
+  const label = `${title}: ${described(drawn)}; ${several(drawn.changed.length, "block")} ${change === "made" ? "are new" : "go away"}`;
+  return element(
+    "figure",
+    { class: "rule-side" },
+    element(
+      "figcaption",
+      {},
+      element("strong", {}, title),
+      element("span", { class: `change ${change}` }, change === "made" ? "new" : "replaced"),
+    ),
+    element("div", { class: "rule-sketch", tabindex: 0, role: "region", "aria-label": `${title}, a drawing that scrolls` },
+      sketchOf(drawn, change, label)),
+  );
+}
+
+/** What a side computes, as a text. @param {import("./sketch.js").Side} side */
+function described({ operators, types, blocks }) {
+  return blocks.operator
+    .map((number, k) => `${blocks.site[k]}, ${operators[number]}, ${types[blocks.type[k]]}`)
+    .join("; ");
+}
+
+/** @param {any} found */
+function costs({ before, after, choice, choices }) {
+  const rows = ROWS.map(({ name, key, text }) => {
+    const [was, is] = [before.cost[key], after.cost[key]];
+    const sign = is < was ? "less" : is > was ? "more" : "the same";
+    return element(
+      "tr",
+      {},
+      element("th", { scope: "row" }, name),
+      element("td", { class: "number" }, text(was)),
+      element("td", { class: "number" }, text(is)),
+      element("td", { class: is < was ? "better" : is > was ? "worse" : "" }, sign),
+    );
+  });
+  const head = ["on this example", "before", "after", ""].map((name, k) =>
+    element("th", { scope: "col", class: k === 1 || k === 2 ? "number" : "" }, name),
+  );
+  return element(
+    "div",
+    { class: "rule-costs" },
+    element("table", {}, element("thead", {}, element("tr", {}, head)), element("tbody", {}, rows)),
+    choice && element("p", { class: "muted small" }, `Drawn with the choice ${choice}, one of ${choices.length}.`),
+  );
+}
+
+/** @param {string} name @param {{rules: any[]}} learned */
+function rates(name, { rules }) {
+  const own = rules.filter((row) => row.rule === name).sort((one, other) => other.rate - one.rate);
+  if (!own.length) return [element("p", { class: "empty" }, "No run of this release has tried it yet.")];
+  const rows = own.map((row) =>
+    element(
+      "tr",
+      {},
+      element("th", { scope: "row" }, `${row.operator_class}, ${row.mesh_kind}`),
+      ...[count(row.applied), count(row.improved), plain(row.rate, 2)].map((text) =>
+        element("td", { class: "number" }, text),
+      ),
+    ),
+  );
+  const head = ["operators, mesh", "applied", "improved", "credit by 1,000"].map((title, k) =>
+    element("th", { scope: "col", class: k ? "number" : "" }, title),
+  );
+  return [
+    element("div", { class: "rule-rates" }),
+    element(
+      "div",
+      { class: "table-frame", tabindex: 0, role: "region", "aria-label": `Rates of ${name}, a table that scrolls` },
+      element("table", {}, element("thead", {}, element("tr", {}, head)), element("tbody", {}, rows)),
+    ),
+  ];
+}
+
+/** @param {HTMLElement} place @param {string} name @param {any[]} snapshots */
+function showRates(place, name, snapshots) {
+  const into = place.querySelector(".rule-rates");
+  const own = snapshots.filter((row) => row.rule === name);
+  if (!(into instanceof HTMLElement) || own.length < 2) return into?.remove();
+  new LineChart(into, `Credit of ${name} by a thousand moves, run by run; the table has its sums`).show({
+    series: [
+      {
+        name,
+        color: "series-1",
+        x: own.map((row) => row.snapshot),
+        y: own.map((row) => (1000 * row.credit) / Math.max(row.applied, 1)),
+      },
+    ],
+    x: { title: "snapshot", unit: "" },
+    y: { title: "credit by 1,000 moves", unit: "" },
+  });
+}
+
+/** @param {HTMLElement} place @param {HTMLElement} into @param {string} name */
+async function showRuns(place, into, name) {
+  try {
+    const { items, total } = await get(`/v1/rules/${encodeURIComponent(name)}/runs`);
+    if (place.dataset.rule !== name) return;
+    if (!items.length) return fill(into, element("p", { class: "empty" }, "None yet."));
+    fill(
+      into,
+      element(
+        "ul",
+        { class: "rule-runs" },
+        items.map((/** @type {any} */ run) =>
+          element(
+            "li",
+            {},
+            element("a", { href: `/runs/${run.run}` }, `${run.graph} on ${run.mesh}`),
+            element("span", { class: "muted" }, `applied ${count(run.applied)}, improved ${count(run.improved)}`),
+          ),
+        ),
+      ),
+      total > items.length && element("p", { class: "muted small" }, `The newest ${items.length} of ${count(total)}.`),
+    );
+  } catch (error) {
+    fill(into, missing(error, "runs of", "rule"));
+  }
+}

@@ -1,0 +1,56 @@
+"""Tests of the page of rules: rules are found, drawn before and after, and reached by keys and by address."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.service.dashboard.conftest import Open
+from tests.service.processes import Service
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_rule_is_found_and_drawn_before_and_after(idle_service: Service, visit: Open) -> None:
+    page = visit(idle_service, "/rules")
+    page.fill("#rule-find", "flashattention")
+    page.get_by_role("button", name="fuse_attention Scores").click()
+    sketches = page.locator("#rule svg.sketch")
+    expect(sketches).to_have_count(2)
+    assert page.locator("#rule figure").first.locator(".removed rect").count() == 4
+    assert page.locator("#rule figure").last.locator(".made rect").count() == 1
+    assert "fused" in (sketches.last.get_attribute("aria-label") or "")
+    costs = page.locator(".rule-costs tbody tr")
+    expect(costs.first).to_contain_text("less")
+    expect(costs.nth(1)).to_contain_text("the same")
+    expect(page.get_by_role("region", name="When, and why")).to_contain_text("Dao et al.")
+    assert "rule=fuse_attention" in page.url and "find=flashattention" in page.url
+
+
+def test_keys_and_an_address_lead_to_rules(idle_service: Service, visit: Open) -> None:
+    page = visit(idle_service, "/rules?rule=fuse_cells&family=fusion")
+    expect(page.locator("#rule h2")).to_have_text("fuse_cells")
+    expect(page.locator("#rule-count")).not_to_contain_text("277 rules of")
+    page.locator("#catalog [aria-pressed=true]").focus()
+    following = page.locator("#catalog button").nth(
+        page.locator("#catalog button").evaluate_all(
+            "buttons => buttons.findIndex(b => b.ariaPressed === 'true') + 1"
+        )
+    )
+    name = following.get_attribute("data-rule")
+    page.keyboard.press("ArrowDown")
+    expect(page.locator("#rule h2")).to_have_text(str(name))
+    expect(following).to_be_focused()
+
+
+def test_placement_rules_say_that_there_is_nothing_to_draw(idle_service: Service, visit: Open) -> None:
+    page = visit(idle_service, "/rules?rule=reshard")
+    expect(page.locator("#rule .empty").first).to_contain_text("changes where blocks run")
+    page.fill("#rule-find", "no rule has these words")
+    expect(page.locator("#catalog")).to_contain_text("No rule says this")
+
+
+def test_the_page_fits_a_phone(idle_service: Service, visit: Open) -> None:
+    page = visit(idle_service, "/rules?rule=factor_contracts", width=390)
+    expect(page.locator("#rule svg.sketch")).to_have_count(2)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
