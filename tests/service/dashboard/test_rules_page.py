@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.sync_api import expect
 
@@ -23,7 +25,7 @@ def test_a_rule_is_found_and_drawn_before_and_after(idle_service: Service, visit
     expect(costs.first).to_contain_text("less")
     expect(costs.nth(1)).to_contain_text("the same")
     expect(page.get_by_role("region", name="When, and why")).to_contain_text("Dao et al.")
-    assert "rule=fuse_attention" in page.url and "find=flashattention" in page.url
+    expect(page).to_have_url(re.compile("rule=fuse_attention&find=flashattention$"))
 
 
 def test_keys_and_an_address_lead_to_rules(idle_service: Service, visit: Open) -> None:

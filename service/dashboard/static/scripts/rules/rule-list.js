@@ -34,11 +34,11 @@ export class RuleList {
     return { find: byId("rule-find").value.trim(), family: byId("rule-family").value, holds: byId("rule-domain").value };
   }
 
-  /** @param {{find?: string, family?: string, holds?: string}} terms */
-  set terms({ find = "", family = "", holds = "" }) {
-    byId("rule-find").value = find;
-    byId("rule-family").value = family;
-    byId("rule-domain").value = holds;
+  /** Where the address says nothing, what was entered while the page loaded stays. @param {{find?: string, family?: string, holds?: string}} terms */
+  set terms({ find, family, holds }) {
+    byId("rule-find").value = find ?? byId("rule-find").value;
+    byId("rule-family").value = family ?? byId("rule-family").value;
+    byId("rule-domain").value = holds ?? byId("rule-domain").value;
   }
 
   search() {
