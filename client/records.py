@@ -209,6 +209,7 @@ class RunDetail(RunRecord):
 
     queue: QueueRecord | None
     mesh_hash: str
+    mesh_is_named: bool
     request: Mapping[str, Any]
     history: tuple[Mapping[str, float], ...]
     rule_statistics: Mapping[str, Mapping[str, int]]

@@ -92,6 +92,19 @@ def greatest(limits: Limits) -> dict[str, float]:
     return {option.name: most for option in OPTIONS if (most := getattr(limits, f"run_{option.name}", None))}
 
 
+def is_named(name: str, options: RunOptions, document: Mapping[str, Any]) -> bool:
+    """Return whether a request that names the mesh has the same mesh, in its document, as a run with these options.
+
+    It does not where the run had a mesh of its own, or where the catalog has changed since.
+    """
+    if any(part not in mesh_names() for part in node_meshes(name)):
+        return False
+    try:
+        return mesh_to_document(options.on(load_mesh(name))) == document
+    except CatalogError:
+        return False
+
+
 def _mesh(given: str | Mapping[str, Any], faults: _Faults) -> Mesh | None:
     if isinstance(given, str):
         if not all(faults.one_of("/mesh", name, mesh_names(), "mesh") for name in node_meshes(given)):

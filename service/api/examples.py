@@ -343,6 +343,7 @@ EXAMPLES: dict[str, Any] = {
         **_RUN,
         "queue": None,
         "mesh_hash": "8d1f0c6a5be2473f9a04c7d2e6b13f58",
+        "mesh_is_named": True,
         "options": options_document(_OPTIONS),
         "request": _OPTIONS.to_request(),
         "history": [{"seconds": 1.0, "evaluations": 40960, "front": 1, "hypervolume": 0.75}],

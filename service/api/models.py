@@ -219,6 +219,9 @@ class RunDetailAnswer(RunAnswer):
 
     queue: QueueAnswer | None = Field(description="null once a worker has begun it")
     mesh_hash: str = Field(description="a hash of all figures of the mesh, which `links.mesh` has")
+    mesh_is_named: bool = Field(
+        description="whether a request may name the mesh: the catalog has the very same"
+    )
     options: list[OptionAnswer] = Field(description="the options of the run as texts, to be read by people")
     request: dict[str, Any] = Field(description="the options as the request for such a run says them")
     history: list[dict[str, float]]

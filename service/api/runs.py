@@ -58,7 +58,7 @@ from tapestry.service.presentation import (
 )
 from tapestry.service.provenance import versions
 from tapestry.service.related import named_runs
-from tapestry.service.requests import InvalidRequest, check_request
+from tapestry.service.requests import InvalidRequest, check_request, is_named
 from tapestry.service.store import ALIVE_S, RunOrder, RunRequest, RunSummary, StoreError, UnknownId
 from tapestry.service.verdicts import count_verdicts, unchecked_reason
 from tapestry.teg.faults import Fault
@@ -216,6 +216,7 @@ def _detail(parts: Context, run_id: str) -> dict[str, Any]:
     return run_document(found.summary) | {
         "queue": _queue_document(parts, found.summary),
         "mesh_hash": _hash_of(found.mesh),
+        "mesh_is_named": is_named(found.summary.mesh_name, found.summary.options, found.mesh),
         "options": options_document(found.summary.options),
         "request": found.summary.options.to_request(),
         "history": [dict(point) for point in found.history],

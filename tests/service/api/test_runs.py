@@ -457,3 +457,17 @@ def test_pages_go_on_where_a_cursor_says(service: Service) -> None:
     run_id = service.finished()
     page = service.http.get("/v1/runs?limit=1").json()
     assert ([run["id"] for run in page["items"]], page["next"]) == ([run_id], None)
+
+
+def test_a_run_says_whether_a_request_may_name_its_mesh(service: Service) -> None:
+    def is_named(mesh: object, **options: object) -> object:
+        answer = service.submit(mesh=mesh, fresh=True, **options)
+        return service.http.get(answer.headers["location"]).json()["mesh_is_named"]
+
+    own = mesh_to_document(load_mesh("dgx-h100"))
+    half = own | {"axes": [own["axes"][0] | {"size": 4}]}
+    assert [is_named(mesh) for mesh in ("dgx-h100", "2x-dgx-h100", own)] == [True, True, True]
+    assert is_named("dgx-h100", robust=0.9)
+    assert [is_named(mesh) for mesh in (half, own | {"name": "my own"}, own | {"name": "/etc/passwd"})] == [
+        False
+    ] * 3

@@ -49,32 +49,28 @@ export function meshText(name, mesh) {
 /**
  * What a request says of the mesh of a run: its name where the catalog has the very same, else all of it.
  * Members that options of the run have set are left out, for the request has these options.
- * @param {any} run @param {any[]} meshes the catalog
+ * @param {any} run
  */
-export function meshOf(run, meshes) {
+export function meshOf(run) {
+  if (run.mesh_is_named) return run.mesh;
   const set = [...(run.launch === null ? [] : ["launch"]), ...(run.robust === null ? [] : ["quantile"])];
-  const without = ["sources", "device_count", ...set];
-  const own = comparable(run.mesh_document, without);
-  const known = meshes.find((mesh) => mesh.name === run.mesh);
-  return known && JSON.stringify(comparable(known, without)) === JSON.stringify(own) ? run.mesh : own;
+  return without(run.mesh_document, ["sources", "device_count", ...set]);
 }
 
 /**
- * The document of a mesh without some members, the others sorted.
- * @param {any} value @param {string[]} without @returns {any}
+ * A document without the members of those names.
+ * @param {any} value @param {string[]} names @returns {any}
  */
-function comparable(value, without) {
-  if (Array.isArray(value)) return value.map((each) => comparable(each, without));
+function without(value, names) {
+  if (Array.isArray(value)) return value.map((each) => without(each, names));
   if (typeof value !== "object" || value === null) return value;
-  const members = Object.entries(value).filter(([name]) => !without.includes(name));
-  return Object.fromEntries(
-    members.sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, member]) => [name, comparable(member, without)]),
-  );
+  const members = Object.entries(value).filter(([name]) => !names.includes(name));
+  return Object.fromEntries(members.map(([name, member]) => [name, without(member, names)]));
 }
 
-/** The request that makes the same run again. @param {any} run @param {any[]} meshes */
-export function requestOf(run, meshes) {
-  return { graph_id: run.graph_id, mesh: meshOf(run, meshes), ...run.request, fresh: true };
+/** The request that makes the same run again. @param {any} run */
+export function requestOf(run) {
+  return { graph_id: run.graph_id, mesh: meshOf(run), ...run.request, fresh: true };
 }
 
 /** @param {string} path @param {any} [body] */
@@ -138,13 +134,13 @@ export function showMaking(place, run) {
   );
 }
 
-/** @param {Element} place @param {any} run @param {any[]} meshes the catalog */
-export function showCommands(place, run, meshes) {
+/** @param {Element} place @param {any} run */
+export function showCommands(place, run) {
   fill(
     place,
     element("h3", {}, "Read the frontier"),
     copyable(curl(`/v1/runs/${run.id}/frontier`), "the command that reads the frontier"),
     element("h3", {}, "Ask for the same run again"),
-    copyable(curl("/v1/runs", requestOf(run, meshes)), "the command that asks again"),
+    copyable(curl("/v1/runs", requestOf(run)), "the command that asks again"),
   );
 }

@@ -54,7 +54,7 @@ async function begin() {
       ? await getRun(`/v1/runs/${encodeURIComponent(address.get("from") ?? "")}`)
       : null;
     if (model) {
-      meshes.take(meshOf(model, meshes.meshes));
+      meshes.take(meshOf(model));
       fillFields(model);
       for (const text of model.constraints) constraints.read(text);
     }

@@ -49,8 +49,6 @@ let run;
 let frontier;
 /** @type {any[]} */
 let catalog = [];
-/** @type {any[]} */
-let meshes = [];
 /** @type {LiveRun} */
 let live;
 /** @type {FrontierView} */
@@ -59,8 +57,7 @@ let view;
 async function begin() {
   try {
     // The frontier first: events that are as far as the run are then never behind it.
-    const answers = [get(`${path}/frontier`), get("/v1/objectives"), get("/v1/meshes")];
-    [frontier, { items: catalog }, { items: meshes }] = await Promise.all(answers);
+    [frontier, { items: catalog }] = await Promise.all([get(`${path}/frontier`), get("/v1/objectives")]);
     catalog = joined(catalog, frontier.objectives);
     run = await getRun(path);
   } catch (error) {
@@ -136,7 +133,7 @@ function showSummary() {
   say(byId("mesh"), meshText(run.mesh, run.mesh_document));
   showRequest(byId("request"), run);
   showMaking(byId("making"), run);
-  showCommands(byId("commands"), run, meshes);
+  showCommands(byId("commands"), run);
   showReused();
   const isProven = live.shown.isEnded && Object.keys(run.bounds).length > 0;
   byId("bounds-card").hidden = !isProven;
