@@ -81,6 +81,22 @@ def mesh_differences(
     return tuple(found)
 
 
+def same_figures(first: object, second: object) -> bool:
+    """Return whether two documents of meshes are equal but for what a run sets: launches, and the quantile of times.
+
+    Errors of kernels and links are common to runs that differ in these alone.
+    """
+    return _without_options(first) == _without_options(second)
+
+
+def _without_options(mesh: object) -> object:
+    if isinstance(mesh, Mapping):
+        return {
+            key: _without_options(value) for key, value in mesh.items() if key not in ("launch", "quantile")
+        }
+    return [_without_options(each) for each in mesh] if isinstance(mesh, list) else mesh
+
+
 def _tables(mesh: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the figures of a mesh's document, by table and name; those of different nodes are apart."""
     found: dict[str, dict[str, Any]] = {}

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tapestry.service.leads import time_of
+from tapestry.service.presentation import stages_text
 from tapestry.service.store import StoredPlan
 
 WHOLE = {"order": "schedule order", "inputs": "inputs", "outputs": "outputs"}
@@ -18,7 +18,7 @@ def parameter_rows(plans: Sequence[StoredPlan]) -> list[dict[str, Any]]:
     rows: list[tuple[str, list[str]]] = [
         ("devices", [plan.devices for plan in plans]),
         ("micro-batches", [f"{plan.micro_batches:,}" for plan in plans]),
-        ("stages", [_stages(plan) for plan in plans]),
+        ("stages", [stages_text(plan.stages) or "none" for plan in plans]),
         ("blocks computed again", [f"{(plan.recompute or {}).get('blocks', 0):,}" for plan in plans]),
         ("bytes on the host", [f"{(plan.offload or {}).get('bytes', 0):,}" for plan in plans]),
         *(
@@ -28,10 +28,6 @@ def parameter_rows(plans: Sequence[StoredPlan]) -> list[dict[str, Any]]:
         ("moves", [f"{plan.move_count:,}" for plan in plans]),
     ]
     return [{"title": title, "values": values, "differs": len(set(values)) > 1} for title, values in rows]
-
-
-def _stages(plan: StoredPlan) -> str:
-    return "none" if plan.stages is None else f"{plan.stages['count']} x {plan.stages['schedule']}"
 
 
 def decision_differences(placements: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -63,17 +59,3 @@ def name_without_numbers(site: str) -> str:
     """
     name = re.sub(r"\d+", "*", re.sub(r"(~\w+)\.[0-9a-f]{8}\b", r"\1", site))
     return re.sub(r"_\*$", "", re.sub(r"_\*(?=$|\.)", "", name, count=1))
-
-
-def time_differences(plans: Sequence[StoredPlan], meshes: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """Compare the time of the first plan with that of each, None for itself and where the error is not known."""
-    times = [time_of(plan.time, plan.verified) for plan in plans]
-    found: list[Any] = [None]
-    for time, mesh in zip(times[1:], meshes[1:], strict=True):
-        is_known = times[0] is not None and time is not None
-        found.append(
-            times[0].difference(time, same_mesh=mesh == meshes[0]).to_json()  # type: ignore[union-attr, arg-type]
-            if is_known
-            else None
-        )
-    return found

@@ -11,6 +11,7 @@ from tapestry.costmodel.known_objectives import objective_called
 from tapestry.costmodel.version import COST_MODEL_VERSION
 from tapestry.optimizer.archive.fronts import hypervolume
 from tapestry.service.comparison import compare_all
+from tapestry.service.mesh_differences import TableDifference, mesh_differences
 from tapestry.service.presentation import moment, objective_document
 from tapestry.service.recosting import comparable_costs
 from tapestry.service.store import RunEvent, StoredPlan, StoredRun, TenantStore
@@ -19,7 +20,7 @@ MOST_MOMENTS = 40  # of the history of each run at which its hypervolume is comp
 EVENTS_AT_ONCE = 500
 
 
-def comparison_document(store: TenantStore, run_ids: Sequence[str]) -> dict[str, Any]:
+def run_comparison_document(store: TenantStore, run_ids: Sequence[str]) -> dict[str, Any]:
     """Compare runs over the objectives that all have, by one version of the cost model where that is possible.
 
     The hypervolume that a run stores is relative to its own first frontier. Here all are computed again relative to one
@@ -35,7 +36,7 @@ def comparison_document(store: TenantStore, run_ids: Sequence[str]) -> dict[str,
     metrics, reference = compare_all([comparable.costs[run_id] for run_id in run_ids], names)
     return {
         "objectives": [objective_document(objective_called(name)) for name in names],
-        "notes": list(comparable.notes),
+        "notes": [*comparable.notes, *mesh_notes(runs)],
         "reference": reference,
         "differences": option_differences(runs),
         "runs": [
@@ -73,12 +74,30 @@ def option_differences(runs: Sequence[StoredRun]) -> list[dict[str, Any]]:
         ("Program", [run.summary.graph_name for run in runs]),
         ("Content of the program", [run.summary.graph_id[:12] for run in runs]),
         ("Mesh", [run.summary.mesh_name for run in runs]),
-        *(
-            (title, [own.get(title, "") for own in described])
-            for title in dict.fromkeys(title for own in described for title in own)
-        ),
+        *((title, [own[title] for own in described]) for title in described[0]),
     ]
     return [{"title": title, "values": values} for title, values in rows if len(set(values)) > 1]
+
+
+def table_differences(first: StoredRun, second: StoredRun) -> tuple[TableDifference, ...]:
+    """Return the tables in which two meshes of one name differ, beside what options of the runs have set in them."""
+    if first.summary.mesh_name != second.summary.mesh_name:
+        return ()
+    options = (first.summary.options, second.summary.options)
+    has_launch = any(each.launch for each in options)
+    has_quantile = any(each.robust for each in options)
+    set_by_options = [name for name, is_set in (("launch", has_launch), ("quantile", has_quantile)) if is_set]
+    return mesh_differences(first.mesh, second.mesh, set_by_options)
+
+
+def mesh_notes(runs: Sequence[StoredRun]) -> list[str]:
+    """List in what the mesh of a run differs from that of the first, where both have one name; a line per table."""
+    first, *others = runs
+    return [
+        f"run {run.summary.id}: its mesh is not that of the first: {table.text()}"
+        for run in others
+        for table in table_differences(first, run)
+    ]
 
 
 def _points(

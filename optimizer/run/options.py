@@ -340,11 +340,6 @@ class RunOptions:
         """Return the title and the value of every option as texts, for people."""
         return tuple((known.title, known.text(getattr(self, known.name))) for known in OPTIONS)
 
-    def differences(self, other: RunOptions) -> tuple[tuple[str, str, str], ...]:
-        """Return the options in which two runs differ: the title, the value here, the value in `other`."""
-        pairs = zip(self.described(), other.described(), strict=True)
-        return tuple((title, one, another) for (title, one), (_, another) in pairs if one != another)
-
     @staticmethod
     def from_json(document: Mapping[str, Any]) -> RunOptions:
         """Convert options from JSON; those that are missing have their defaults.

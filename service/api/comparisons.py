@@ -8,13 +8,10 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field
 
 from tapestry.service.api import comparison_tasks
-from tapestry.service.api.answers import packed, revalidated
+from tapestry.service.api.answers import packed
 from tapestry.service.api.context import Parts
 from tapestry.service.api.openapi_parts import json_answer, problems
 from tapestry.service.api.problems import invalid
-from tapestry.service.plan_differences import decision_differences, parameter_rows, time_differences
-from tapestry.service.presentation import shown_plan_document
-from tapestry.service.recosting import model_notes
 from tapestry.teg.faults import Fault
 
 router = APIRouter(prefix="/v1/comparisons", tags=["plans"])
@@ -60,24 +57,14 @@ PLANS_EXAMPLE: dict[str, Any] = {
         ],
     },
 }
-RunIds = Annotated[
-    list[Annotated[str, Field(pattern="^[0-9a-f]{12}$")]],
-    Query(
-        min_length=LEAST,
-        max_length=MOST,
-        description="the id of a run; two to four, all different",
-        json_schema_extra={"uniqueItems": True},
-    ),
-]
-PlanIds = Annotated[
-    list[Annotated[str, Field(pattern="^([0-9a-f]{12}-)?[0-9a-f]{12,64}$")]],
-    Query(
-        min_length=LEAST,
-        max_length=MOST,
-        description="the id of a plan; two to four, all different",
-        json_schema_extra={"uniqueItems": True},
-    ),
-]
+IDS = Query(
+    min_length=LEAST,
+    max_length=MOST,
+    description="an id; two to four, all different",
+    json_schema_extra={"uniqueItems": True},
+)
+RunIds = Annotated[list[Annotated[str, Field(pattern="^[0-9a-f]{12}$")]], IDS]
+PlanIds = Annotated[list[Annotated[str, Field(pattern="^([0-9a-f]{12}-)?[0-9a-f]{12,64}$")]], IDS]
 
 
 @router.get(
@@ -92,7 +79,7 @@ def compare_runs(run: RunIds, request: Request, parts: Parts) -> Response:
     _check_different(run, "run")
     for run_id in run:
         parts.store.runs.get(run_id)
-    content = parts.pool.do(comparison_tasks.render_comparison, tuple(run), parts.store.address)
+    content = parts.pool.do(comparison_tasks.compare_runs, tuple(run), parts.store.address)
     return packed(request, content, "comparison.json")
 
 
@@ -106,27 +93,10 @@ def compare_plans(plan: PlanIds, request: Request, parts: Parts) -> Response:
     first plan with that of each.
     """
     _check_different(plan, "plan")
-    plans = [parts.store.plans.get(plan_id) for plan_id in plan]
-    runs = [parts.store.runs.get(each.run_id) for each in plans]
-    leads = time_differences(plans, [parts.store.runs.mesh(each.run_id) for each in plans])
-    document = {
-        "notes": model_notes({each.run_id: [each] for each in plans}),
-        "plans": [
-            {
-                **shown_plan_document(each),
-                "run": run.id,
-                "graph": run.graph_name,
-                "graph_id": run.graph_id,
-                "mesh": run.mesh_name,
-                "objectives": list(run.options.objectives),
-                "lead": lead,
-            }
-            for each, run, lead in zip(plans, runs, leads, strict=True)
-        ],
-        "parameters": parameter_rows(plans),
-        "decisions": decision_differences([each.placements or {} for each in plans]),
-    }
-    return revalidated(request, document)
+    for plan_id in plan:
+        parts.store.plans.get(plan_id)
+    content = parts.pool.do(comparison_tasks.compare_plans, tuple(plan), parts.store.address)
+    return packed(request, content, "comparison.json")
 
 
 def _check_different(ids: list[str], name: str) -> None:

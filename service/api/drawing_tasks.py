@@ -1,26 +1,25 @@
-"""Tasks of the pool that convert programs to the columns of their drawings. Results are gzipped JSON."""
+"""Tasks of the pool that draw programs and rules. Results are gzipped JSON."""
 
 from __future__ import annotations
 
-import gzip
-import json
-
-from tapestry.service.api.tasks import GZIP_LEVEL, store_at
+from tapestry.service.api.packing import gzipped_json
+from tapestry.service.api.tasks import store_at
 from tapestry.service.drawings import drawing_document
+from tapestry.service.rule_drawings import rule_drawing
 from tapestry.service.store import StoreAddress
-from tapestry.teg.graph import Graph
 
 
 def draw_graph(graph_id: str, address: StoreAddress) -> bytes:
-    """Convert a stored program."""
-    return _packed(store_at(address).graphs.load(graph_id))
+    """Convert a stored program to the columns of its drawing."""
+    return gzipped_json(drawing_document(store_at(address).graphs.load(graph_id)))
 
 
 def draw_plan(key: int, address: StoreAddress) -> bytes:
-    """Convert the program that a plan shards."""
-    return _packed(store_at(address).plans.load(key).graph)
+    """Convert the program that a plan shards to the columns of its drawing."""
+    return gzipped_json(drawing_document(store_at(address).plans.load(key).graph))
 
 
-def _packed(graph: Graph) -> bytes:
-    document = json.dumps(drawing_document(graph), separators=(",", ":"), allow_nan=False)
-    return gzip.compress(document.encode(), GZIP_LEVEL, mtime=0)
+def draw_rule(name: str) -> bytes | None:
+    """Draw a rule before and after its move; None if there is no such structural rule."""
+    document = rule_drawing(name)
+    return None if document is None else gzipped_json(document)

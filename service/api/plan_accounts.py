@@ -10,9 +10,11 @@ from fastapi import APIRouter, Query, Request, Response
 
 from tapestry.service.api import plan_tasks
 from tapestry.service.api.answers import packed
-from tapestry.service.api.context import Parts
+from tapestry.service.api.context import Context, Parts
 from tapestry.service.api.openapi_parts import PRINTABLE, PlanId, Printable, json_answer, problems
+from tapestry.service.api.packing import GzippedDocument
 from tapestry.service.api.problems import Problem, invalid
+from tapestry.service.store import StoredPlan
 from tapestry.teg.faults import Fault
 
 router = APIRouter(prefix="/v1/plans", tags=["plans"])
@@ -154,10 +156,7 @@ def get_schedule(plan_id: PlanId, request: Request, parts: Parts) -> Response:
     """Predict when each block and copy of a plan runs, by stage and queue, without executing it: spans in the order of
     issue, those on the critical path, and what each stage waits for.
     """
-    plan = parts.store.plans.get(plan_id)
-    arguments = (plan.key, plan.run_id, False, parts.store.address)
-    account = parts.pool.do(plan_tasks.render_schedule, *arguments)
-    return _answer(request, account, f"{plan.public_id}.schedule.json")
+    return schedule_answer(request, parts.store.plans.get(plan_id), parts, is_trace=False)
 
 
 @router.get(
@@ -170,8 +169,8 @@ def get_memory(plan_id: PlanId, request: Request, parts: Parts) -> Response:
     lives at the peak.
     """
     plan = parts.store.plans.get(plan_id)
-    account = parts.pool.do(plan_tasks.render_memory, plan.key, plan.run_id, parts.store.address)
-    return _answer(request, account, f"{plan.public_id}.memory.json")
+    found = parts.pool.do(plan_tasks.render_memory, plan.key, plan.run_id, parts.store.address)
+    return _answer(request, found, f"{plan.public_id}.memory.json")
 
 
 @router.get(
@@ -210,17 +209,24 @@ def get_alternatives(
     objectives = parts.store.runs.request(plan.run_id).options.objectives
     if follow is not None and follow not in objectives:
         raise invalid((Fault("#query/follow", f"{follow!r} is no objective of the run", tuple(objectives)),))
-    best: dict[str, float] = {}
-    for other in parts.store.runs.frontier(plan.run_id):
-        best = {name: min(value, best.get(name, value)) for name, value in other.cost.items()}
-    arguments = (plan.key, plan.run_id, block, tied, follow, best, parts.store.address)
-    account = parts.pool.do(plan_tasks.render_alternatives, *arguments)
-    if account.refusal:
-        raise invalid((Fault("#query/block", account.refusal),))
-    return packed(request, account.content, f"{plan.public_id}.alternatives.json")
+    arguments = (plan.key, plan.run_id, block, tied, follow, parts.store.address)
+    found = parts.pool.do(plan_tasks.render_alternatives, *arguments)
+    if found.refusal:
+        raise invalid((Fault("#query/block", found.refusal),))
+    return packed(request, found.content, f"{plan.public_id}.alternatives.json")
 
 
-def _answer(request: Request, account: plan_tasks.Account, name: str) -> Response:
-    if account.refusal:
-        raise Problem(422, "too_long", account.refusal)
-    return packed(request, account.content, name)
+def schedule_answer(request: Request, plan: StoredPlan, parts: Context, *, is_trace: bool) -> Response:
+    """Build the response for the predicted schedule of a plan, as a document or as a trace for Perfetto.
+
+    Raises:
+        Problem: 422, it has too many blocks and copies.
+    """
+    found = parts.pool.do(plan_tasks.render_schedule, plan.key, plan.run_id, is_trace, parts.store.address)
+    return _answer(request, found, f"{plan.public_id}.{'trace' if is_trace else 'schedule'}.json")
+
+
+def _answer(request: Request, found: GzippedDocument, name: str) -> Response:
+    if found.refusal:
+        raise Problem(422, "too_long", found.refusal)
+    return packed(request, found.content, name)

@@ -12,18 +12,12 @@ from typing import Any
 from fastapi import Request, Response, UploadFile
 
 from tapestry.costmodel.version import COST_MODEL_VERSION
-from tapestry.service.api import plan_tasks, tasks
-from tapestry.service.api.answers import (
-    download_headers,
-    not_modified,
-    packed,
-    revalidated,
-    tag_of,
-    takes_gzip,
-)
+from tapestry.service.api import tasks
+from tapestry.service.api.answers import download_headers, not_modified, revalidated, tag_of, takes_gzip
 from tapestry.service.api.context import Context
 from tapestry.service.api.graphs import EXAMPLE
 from tapestry.service.api.openapi_parts import UNCHANGED, Answers
+from tapestry.service.api.plan_accounts import schedule_answer
 from tapestry.service.api.problems import Problem, invalid
 from tapestry.service.api.streams import Streamed
 from tapestry.service.api.task_pool import TaskStream
@@ -192,10 +186,7 @@ def _jax(_: Request, plan: StoredPlan, parts: Context, __: GraphPart) -> Respons
 
 
 def _perfetto(request: Request, plan: StoredPlan, parts: Context, _: GraphPart) -> Response:
-    account = parts.pool.do(plan_tasks.render_schedule, plan.key, plan.run_id, True, parts.store.address)
-    if account.refusal:
-        raise Problem(422, "too_long", account.refusal)
-    return packed(request, account.content, f"{plan.public_id}.trace.json")
+    return schedule_answer(request, plan, parts, is_trace=True)
 
 
 EXPORTS: tuple[PlanExport, ...] = (

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
 from pydantic import Field
 
 from tapestry.rewrites import PLACEMENT, catalog
+from tapestry.service.api import drawing_tasks
 from tapestry.service.api.answers import packed
 from tapestry.service.api.context import Parts
 from tapestry.service.api.drawings import EXAMPLE
 from tapestry.service.api.models import Answer
 from tapestry.service.api.openapi_parts import json_answer, problems
 from tapestry.service.api.problems import Problem
-from tapestry.service.api.tasks import GZIP_LEVEL
-from tapestry.service.rule_drawings import rule_drawing
 from tapestry.teg.faults import Fault, near_names
 
 router = APIRouter(prefix="/v1/rules", tags=["catalogs"])
@@ -53,14 +50,6 @@ class RuleRunsAnswer(Answer):
     total: int
 
 
-def draw_rule(name: str) -> bytes | None:
-    """Draw a rule, as gzipped JSON; None if there is no such structural rule."""
-    document = rule_drawing(name)
-    if document is None:
-        return None
-    return gzip.compress(json.dumps(document, separators=(",", ":")).encode(), GZIP_LEVEL, mtime=0)
-
-
 @router.get(
     "/{member}/drawing",
     responses=json_answer("The two drawings", DRAWN) | problems(404),
@@ -70,7 +59,7 @@ def get_rule_drawing(member: RuleName, request: Request, parts: Parts) -> Respon
     """Draw a structural rule by the smallest example of its tests, before its move and after it: columns as those of
     programs, the numbers of the blocks that it takes away and makes (`changed`), and what each side costs.
     """
-    content = parts.pool.do(draw_rule, member)
+    content = parts.pool.do(drawing_tasks.draw_rule, member)
     if content is None:
         known = [*catalog(), *(each.name for each in PLACEMENT)]
         message = f"nothing among the rules is called {member[:80]!r}"

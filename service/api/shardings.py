@@ -6,7 +6,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from tapestry.service.api import sharding_tasks
+from tapestry.service.api import plan_tasks
 from tapestry.service.api.answers import packed
 from tapestry.service.api.context import Parts
 from tapestry.service.api.openapi_parts import PlanId, json_answer, problems
@@ -145,7 +145,7 @@ def get_plan_sharding(plan_id: PlanId, request: Request, parts: Parts) -> Respon
     of redistributions add up to the plan's traffic. Numbers are those of rows in tables of the same document.
     """
     plan = parts.store.plans.get(plan_id)
-    content, refusal = parts.pool.do(sharding_tasks.describe_sharding, plan.public_id, parts.store.address)
-    if refusal:
-        raise Problem(422, "invalid", refusal)
-    return packed(request, content, f"{plan.public_id}.sharding.json")
+    found = parts.pool.do(plan_tasks.render_sharding, plan.public_id, parts.store.address)
+    if found.refusal:
+        raise Problem(422, "invalid", found.refusal)
+    return packed(request, found.content, f"{plan.public_id}.sharding.json")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +22,7 @@ from tapestry.optimizer.run.request_faults import pin_fault
 from tapestry.optimizer.run.search import compile_pinned
 from tapestry.rewrites import Provenance
 from tapestry.service import importing
+from tapestry.service.api.packing import GZIP_LEVEL, gzipped_json
 from tapestry.service.explaining import block_histories_document, explanation_document, moves_of
 from tapestry.service.importing import SaveResult
 from tapestry.service.layouts import LayoutFaults, describe, read_layout
@@ -44,7 +43,6 @@ MOST_SITES = 5  # near ones, of a pin that names none
 # An artifact of this form and cost model; those of earlier ones are rendered again.
 EXPLANATION = f"explanation 4, model {COST_MODEL_VERSION}"
 DOT_BLOCKS = 2000
-GZIP_LEVEL = 5
 
 
 def store_at(address: StoreAddress) -> TenantStore:
@@ -167,8 +165,7 @@ def render_explanation(plan_id: str, address: StoreAddress) -> str:
         **explanation_document(reported, request.options.objectives, plan.cost, plan.cost_model),
         **block_histories_document(Provenance(graph, moves)),
     }
-    content = json.dumps(document, separators=(",", ":"), allow_nan=False).encode()
-    store.plans.save_artifact(plan.key, EXPLANATION, gzip.compress(content, 6, mtime=0), datetime.now(UTC))
+    store.plans.save_artifact(plan.key, EXPLANATION, gzipped_json(document), datetime.now(UTC))
     return ""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tapestry.hardware import Mesh, load_mesh
-from tapestry.service.mesh_differences import mesh_differences
+from tapestry.service.mesh_differences import mesh_differences, same_figures
 from tapestry.service.store import mesh_to_document
 
 MESH = load_mesh("dgx-h100")
@@ -72,3 +72,10 @@ def test_a_table_that_only_one_mesh_has_is_not_given_in_the_other() -> None:
     (found,) = mesh_differences(mesh_to_document(MESH), mesh_to_document(other))
     assert len(found.figures) == len(first.bytes) + 1
     assert "such as" in found.text() and found.largest.text().endswith("and not given")
+
+
+def test_what_a_run_sets_of_a_mesh_leaves_its_figures_the_same() -> None:
+    given = mesh_to_document(MESH)
+    device = {**given["device"], "launch": "graph", "quantile": 0.9}
+    assert same_figures(given, {**given, "device": device})
+    assert not same_figures(given, {**given, "device": {**device, "cores": 1}})

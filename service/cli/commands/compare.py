@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +12,10 @@ from tapestry.service.cli.frontier import certainty_of, difference_text, unit_of
 from tapestry.service.cli.output import print_json, print_table, quantity
 from tapestry.service.cli.searching import open_store
 from tapestry.service.comparison import FrontierMetrics, compare
-from tapestry.service.mesh_differences import TableDifference, mesh_differences
+from tapestry.service.mesh_differences import same_figures
 from tapestry.service.presentation import title_of
 from tapestry.service.recosting import ComparableCosts, comparable_costs
+from tapestry.service.run_comparison import common_objectives, option_differences, table_differences
 from tapestry.service.store import StoredRun, StoreError
 
 
@@ -30,9 +30,7 @@ def run(arguments: Namespace) -> int:
         raise CommandError(str(error)) from error
     finally:
         store.close()
-    objectives = [
-        name for name in first.summary.options.objectives if name in second.summary.options.objectives
-    ]
+    objectives = common_objectives((first, second))
     try:
         costs = comparable.costs
         sides = compare(costs[first.summary.id], costs[second.summary.id], objectives)
@@ -77,30 +75,11 @@ def _fastest(found: StoredRun, comparable: ComparableCosts) -> FastestPlan | Non
 
 def _differences(first: StoredRun, second: StoredRun) -> list[str]:
     """List the differences between two runs' inputs, one line each; with any, figures compare more than the search."""
-    one, other = first.summary, second.summary
     inputs = [
-        (what, a, b)
-        for what, a, b in (
-            ("graph", one.graph_name, other.graph_name),
-            ("graph content", one.graph_id[:12], other.graph_id[:12]),
-            ("mesh", one.mesh_name, other.mesh_name),
-        )
-        if a != b
+        f"{row['title'].lower()}: {' and '.join(row['values'])}"
+        for row in option_differences((first, second))
     ]
-    return [
-        f"{what.lower()}: {a} and {b}" for what, a, b in (*inputs, *one.options.differences(other.options))
-    ] + [f"mesh {table.text()}" for table in _mesh_differences(first, second)]
-
-
-def _mesh_differences(first: StoredRun, second: StoredRun) -> tuple[TableDifference, ...]:
-    """Return the tables in which two meshes of one name differ, beside what options of the runs have set in them."""
-    if first.summary.mesh_name != second.summary.mesh_name:
-        return ()
-    options = (first.summary.options, second.summary.options)
-    has_launch = any(each.launch for each in options)
-    has_quantile = any(each.robust for each in options)
-    set_by_options = [name for name, is_set in (("launch", has_launch), ("quantile", has_quantile)) if is_set]
-    return mesh_differences(first.mesh, second.mesh, set_by_options)
+    return inputs + [f"mesh {table.text()}" for table in table_differences(first, second)]
 
 
 def _document(
@@ -115,7 +94,7 @@ def _document(
     return {
         "objectives": objectives,
         "differences": _differences(first, second),
-        "mesh_differences": [table.to_json() for table in _mesh_differences(first, second)],
+        "mesh_differences": [table.to_json() for table in table_differences(first, second)],
         "fastest": None if found is None else {"plans": plans, **found.to_json()},
         "runs": [
             {
@@ -132,22 +111,12 @@ def _document(
     }
 
 
-def _figures(mesh: object) -> object:
-    """Return a stored mesh without what a run sets of it: how kernels are launched, and the quantile of times.
-
-    Errors of kernels and links are common to runs that differ in these alone.
-    """
-    if isinstance(mesh, Mapping):
-        return {key: _figures(value) for key, value in mesh.items() if key not in ("launch", "quantile")}
-    return [_figures(each) for each in mesh] if isinstance(mesh, list) else mesh
-
-
 def _difference(first: StoredRun, second: StoredRun, fastest: Fastest) -> TimeDifference | None:
     """Compare the times of the fastest plans of two runs; None if the error of either is not known."""
     one, other = fastest
     if one is None or other is None:
         return None
-    return one.time.difference(other.time, same_mesh=_figures(first.mesh) == _figures(second.mesh))
+    return one.time.difference(other.time, same_mesh=same_figures(first.mesh, second.mesh))
 
 
 def _print(

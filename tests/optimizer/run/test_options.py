@@ -167,12 +167,6 @@ def test_a_constraint_keeps_its_bound_to_the_last_digit(bound: float) -> None:
     assert parse_constraint(text).bound == bound
 
 
-def test_differences_are_those_of_the_options() -> None:
-    one, other = RunOptions(seed=1, compute_dtype="bf16"), RunOptions(seed=2)
-    assert one.differences(other) == (("Seed", "1", "2"), ("Precision", "bf16", "the program's"))
-    assert one.differences(one) == ()
-
-
 def test_options_are_read_without_the_search(root: Path) -> None:
     program = "import sys, tapestry.optimizer.run.options; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], cwd=root, timeout=60).returncode == 0

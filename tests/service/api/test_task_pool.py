@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tapestry.service.api import preload
 from tapestry.service.api import task_pool as pool_module
 from tapestry.service.api.problems import Problem
 from tapestry.service.api.task_pool import TaskPool, TenantPool
@@ -33,6 +34,11 @@ def test_a_task_is_done_elsewhere_and_gives_way(pool: TenantPool) -> None:
     assert pool.do(os.getpid) != os.getpid()
     assert pool.do(os.getpid) == pool.do(os.getpid)
     assert pool.do(os.nice, 0) == min(os.nice(0) + pool_module.NICENESS, LEAST_URGENT)
+
+
+def test_the_modules_of_all_tasks_are_loaded_before_processes_fork() -> None:
+    folder = Path(preload.__file__).parent
+    assert sorted(preload.__all__) == sorted(path.stem for path in folder.glob("*tasks.py"))
 
 
 def test_what_a_task_raises_is_a_fault_and_the_pool_goes_on(pool: TenantPool) -> None:
