@@ -64,6 +64,16 @@ DESCRIPTION = (
     "pointer to each fault with the values that would be allowed."
 )
 
+ROUTERS = (
+    health.router,  # first, so that a probe finds it without trying hundreds of others
+    *(graphs.router, imports.router, rewrites.router, precisions.router, drawings.router),
+    *(runs.router, batches.router, events.router),
+    *(plans.router, plan_accounts.router, shardings.router, comparisons.router),
+    *(executions.forms, executions.router, tensors.router),
+    *(rule_drawings.router, learned.router, layouts.router, audit.router, quotas.router),
+    reference.router,
+)
+
 
 def create_app(settings: ServiceSettings) -> FastAPI:
     """Create the service over a database; it opens the store and the task pool, and closes both at its end.
@@ -101,26 +111,8 @@ def create_app(settings: ServiceSettings) -> FastAPI:
         middleware=_middleware(context, metrics, locks, wrong, buckets),
     )
     app.state.context = context
-    routers = (
-        health.router,  # first, so that a probe finds it without trying hundreds of others
-        *(
-            graphs.router,
-            imports.router,
-            rewrites.router,
-            precisions.router,
-            runs.router,
-            batches.router,
-            events.router,
-            plans.router,
-            plan_accounts.router,
-            comparisons.router,
-            drawings.router,
-            shardings.router,
-        ),
-        *(executions.forms, executions.router, tensors.router),
-        *(new_router(), rule_drawings.router, learned.router, layouts.router, audit.router, quotas.router),
-        *(metrics_router(metrics), reference.router, login_router(locks, wrong, buckets), dashboard),
-    )
+    own = (new_router(), metrics_router(metrics), login_router(locks, wrong, buckets))
+    routers = (*ROUTERS, *own, dashboard)
     for router in routers:
         app.include_router(router, include_in_schema=router is not dashboard)
     app.mount("/static/reference", reference.assets(), name="reference-assets")
