@@ -78,7 +78,7 @@ export class GraphPicker {
     this.chosen = graph;
     if (!this.graphs?.some((one) => one.id === graph.id)) this.#list([graph, ...(this.graphs ?? [])]);
     byId("stored").value = graph.id;
-    fill(byId("graph-status"), element("h3", {}, `Chosen: ${graph.name}`), graphFigures(graph));
+    fill(byId("graph-status"), element("p", { class: "chosen" }, `Chosen: ${graph.name}`), graphFigures(graph));
     this.onChange();
   }
 

@@ -32,20 +32,18 @@ export function problemNotice(problem, ...more) {
 }
 
 /**
- * What a page says in place of its content when that cannot be had.
+ * What a page says in place of its content when that cannot be had, with its heading.
  * @param {unknown} error
  * @param {string} what such as "run"
  * @param {string} id
  */
 export function missing(error, what, id) {
   const problem = problemOf(error);
+  const isUnknown = problem.status === 404;
+  const heading = isUnknown ? `There is no ${what} “${id}”` : `The ${what} “${id}” cannot be shown`;
   const back = element("p", {}, element("a", { href: "/" }, "All runs"));
-  if (problem.status === 404) {
-    const unknown = {
-      title: `There is no ${what} “${id}”`,
-      detail: "The address may be mistyped, or this service may have another database.",
-    };
-    return problemNotice(unknown, back);
-  }
-  return problemNotice(problem, back);
+  const notice = isUnknown
+    ? element("p", {}, "The address may be mistyped, or this service may have another database.")
+    : problemNotice(problem);
+  return element("div", { class: "stack", role: isUnknown && "alert" }, element("h1", {}, heading), notice, back);
 }

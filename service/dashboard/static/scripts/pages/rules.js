@@ -1,9 +1,9 @@
 /** The rules: what they change, and what runs have learned of them. */
 
-import { get } from "../api.js";
+import { get, problemOf } from "../api.js";
 import { byId, element, fill, say } from "../dom.js";
 import { watchHealth } from "../health.js";
-import { missing } from "../notice.js";
+import { problemNotice } from "../notice.js";
 import { showRates } from "../rates-plot.js";
 import { RuleList } from "../rules/rule-list.js";
 import { showRule } from "../rules/rule-view.js";
@@ -17,7 +17,7 @@ async function begin() {
     showLearned(learned);
     showCatalog(rules.items, learned);
   } catch (error) {
-    fill(byId("catalog"), missing(error, "list of", "rules"));
+    fill(byId("catalog"), problemNotice(problemOf(error)));
   }
 }
 

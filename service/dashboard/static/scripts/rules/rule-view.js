@@ -3,10 +3,10 @@
  * @module rules/rule-view
  */
 
-import { get } from "../api.js";
+import { get, problemOf } from "../api.js";
 import { LineChart } from "../charts/lines.js";
 import { element, fill, pairs } from "../dom.js";
-import { missing } from "../notice.js";
+import { problemNotice } from "../notice.js";
 import { count, plain, quantity, several } from "../units.js";
 import { sketchOf } from "./sketch.js";
 
@@ -71,7 +71,7 @@ async function showDrawing(place, into, rule) {
     fill(into, side("Before", found.before, "removed"), element("div", { class: "rule-arrow", "aria-hidden": "true" }, "→"));
     into.append(side("After", found.after, "made"), costs(found));
   } catch (error) {
-    fill(into, missing(error, "drawing of", "rule"));
+    fill(into, problemNotice(problemOf(error)));
   }
 }
 
@@ -193,6 +193,6 @@ async function showRuns(place, into, name) {
       total > items.length && element("p", { class: "muted small" }, `The newest ${items.length} of ${count(total)}.`),
     );
   } catch (error) {
-    fill(into, missing(error, "runs of", "rule"));
+    fill(into, problemNotice(problemOf(error)));
   }
 }
