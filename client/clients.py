@@ -13,7 +13,8 @@ from typing import Any, ClassVar, Self
 from tapestry.client.calls import Call, Follow, Lost, Pause, Reply, Step, Steps
 from tapestry.client.errors import WaitTimeoutError
 from tapestry.client.following import Following
-from tapestry.client.operations import Awaited, Blocking, Operations, Reference, T, id_of
+from tapestry.client.operation import Awaited, Blocking, Reference, T, id_of
+from tapestry.client.operations import Operations
 from tapestry.client.records import EventRecord
 from tapestry.client.retrying import Retries
 from tapestry.teg.faults import ArgumentError
