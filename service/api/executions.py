@@ -16,8 +16,8 @@ from tapestry.service.api.bodies import ExecutionBody
 from tapestry.service.api.context import Context, Parts
 from tapestry.service.api.idempotency import Key, idempotency, replayed
 from tapestry.service.api.limits import FORM, FormRoute, body_of
-from tapestry.service.api.models import ExecutionAcceptedAnswer, ExecutionAnswer
 from tapestry.service.api.openapi_parts import ACCEPTED, KEPT, ExecutionId, PlanId, json_answer, problems
+from tapestry.service.api.plan_models import ExecutionAcceptedAnswer, ExecutionAnswer
 from tapestry.service.api.problems import Problem, invalid
 from tapestry.service.api.shape_faults import shape_faults
 from tapestry.service.api.tensor_answers import FileFormat, file_answer, tensor_file

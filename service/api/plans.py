@@ -15,7 +15,6 @@ from tapestry.service.api.context import Context, Parts
 from tapestry.service.api.executions import execution_document
 from tapestry.service.api.graphs import EXAMPLE
 from tapestry.service.api.limits import FORM, body_of
-from tapestry.service.api.models import ExplanationAnswer, MovesAnswer, PlanDetailAnswer
 from tapestry.service.api.openapi_parts import (
     KEPT,
     PRINTABLE,
@@ -33,6 +32,7 @@ from tapestry.service.api.plan_exports import (
     exports_answers,
     into_program,
 )
+from tapestry.service.api.plan_models import ExplanationAnswer, MovesAnswer, PlanDetailAnswer
 from tapestry.service.api.problems import Problem
 from tapestry.service.leads import lead_among
 from tapestry.service.plan_tables import TableForm

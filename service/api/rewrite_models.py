@@ -7,7 +7,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from tapestry.service.api.models import Answer, GraphAnswer, RefusalAnswer
+from tapestry.service.api.models import Answer, GraphAnswer
+from tapestry.service.api.run_models import RefusalAnswer
 
 
 class MoveAnswer(Answer):

@@ -21,14 +21,6 @@ from tapestry.service.api.context import Context, Parts
 from tapestry.service.api.idempotency import Key, idempotency, replayed
 from tapestry.service.api.kept_answers import FRONTIER, RUN
 from tapestry.service.api.limits import body_of
-from tapestry.service.api.models import (
-    FrontierAnswer,
-    RunAnswer,
-    RunDetailAnswer,
-    RunLabelsAnswer,
-    RunsAnswer,
-    SubmittedRunAnswer,
-)
 from tapestry.service.api.openapi_parts import (
     ACCEPTED,
     KEPT,
@@ -44,8 +36,16 @@ from tapestry.service.api.openapi_parts import (
     problems,
 )
 from tapestry.service.api.pages import read_sorted_cursor, sorted_cursor_of
+from tapestry.service.api.plan_models import FrontierAnswer
 from tapestry.service.api.precisions import graph_in_precision
 from tapestry.service.api.priorities import check_priority
+from tapestry.service.api.run_models import (
+    RunAnswer,
+    RunDetailAnswer,
+    RunLabelsAnswer,
+    RunsAnswer,
+    SubmittedRunAnswer,
+)
 from tapestry.service.api.task_pool import TooSlow
 from tapestry.service.leads import with_leads
 from tapestry.service.lifecycle import Status, is_ended
@@ -276,10 +276,10 @@ def change_run(run_id: RunId, body: RunChangeBody, request: Request, parts: Part
 
     All of it is changed, or nothing. A run that goes on is not stopped for another one.
     """
-    if body.priority is not None:
+    changes = body.model_dump(exclude_unset=True)
+    if "priority" in changes:
         check_priority(request, body.priority)
-    changed = parts.store.runs.change(run_id, priority=body.priority, tags=body.tags, notes=body.notes)
-    return answer(run_document(changed))
+    return answer(run_document(parts.store.runs.change(run_id, **changes)))
 
 
 @router.delete("/{run_id}", status_code=204, responses=problems(404, 409), response_class=Response)

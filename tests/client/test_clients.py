@@ -29,7 +29,7 @@ from tapestry.client import (
 from tapestry.client import records as records_module
 from tapestry.client.operation import operation
 from tapestry.client.operations import Operations
-from tapestry.service.api import models
+from tapestry.service.api import models, plan_models, run_models
 from tapestry.teg.document import dumps, save
 from tapestry.teg.faults import ArgumentError
 from tests.client.conftest import BOUND, OBJECTIVES, QUICK, work
@@ -352,7 +352,8 @@ def test_both_clients_have_the_same_methods() -> None:
     ],
 )
 def test_records_have_the_members_of_the_answers(record: str, model: str) -> None:
-    members = set(getattr(models, model).model_fields)
+    answers = vars(models) | vars(run_models) | vars(plan_models)
+    members = set(answers[model].model_fields)
     if record in ("RunRecord", "RunDetail"):
         options = {option.path[0] for option in records_module.OPTIONS}
         assert options <= members

@@ -17,7 +17,7 @@ from tapestry.optimizer.run.initialization import NOT_IN_THE_SEARCH
 from tapestry.optimizer.run.option_fields import Option
 from tapestry.optimizer.run.options import OPTIONS, RunOptions, options_and_faults
 from tapestry.service.api.bodies import RunBody
-from tapestry.service.api.models import RunAnswer
+from tapestry.service.api.run_models import RunAnswer
 from tapestry.service.api.runs import run_document
 from tapestry.service.cli.options.searching import options_of
 from tapestry.service.cli.parser import build_parser
