@@ -93,33 +93,39 @@ Tag = Annotated[str, Field(min_length=1, max_length=LONGEST_TAG, pattern=TAG_PAT
 Notes = Annotated[str, Field(max_length=LONGEST_NOTES, pattern=NOTES_PATTERN)]
 
 
+def _left_out() -> Any:
+    """Return the default of a member that is read only where it is given, and may not be null."""
+    return None
+
+
 class RunChangeBody(RequestBody):
     """A change of a run: what is not given stays as it is."""
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
-    priority: Priority | None = Field(None, description="of a run that waits")
-    tags: list[Tag] | None = Field(
-        None,
+    priority: Priority = Field(default_factory=_left_out, description="of a run that waits")
+    tags: list[Tag] = Field(
+        default_factory=_left_out,
         max_length=MOST_TAGS,
         json_schema_extra={"uniqueItems": True},
         description="words by which people find it again, in place of those before; without commas",
         examples=[["baseline", "2026-q1"]],
     )
-    notes: Notes | None = Field(
-        None, description="a text about it, in place of the one before; empty for none"
+    notes: Notes = Field(
+        default_factory=_left_out,
+        description="a text about it, in place of the one before; empty for none",
     )
 
     @model_validator(mode="after")
     def _has_something(self) -> Self:
-        if all(value is None for value in (self.priority, self.tags, self.notes)):
+        if not self.model_fields_set:
             raise ValueError("expected priority, tags or notes")
         return self
 
     @field_validator("tags")
     @classmethod
-    def _has_none_twice(cls, tags: list[str] | None) -> list[str] | None:
-        if tags is not None and len(set(tags)) < len(tags):
+    def _has_none_twice(cls, tags: list[str]) -> list[str]:
+        if len(set(tags)) < len(tags):
             raise ValueError("expected different tags")
         return tags
 

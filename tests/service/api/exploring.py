@@ -95,7 +95,6 @@ BEYOND_SCHEMAS = tuple(
         (RUN, "/rules/[0-9]+", "there is no rule ", PLUGINS),
         ("GET /v1/plans/.*/alternatives", "#query/follow", ".* is no objective of the run", STORED),
         ("GET /v1/plans/.*/alternatives", "#query/block", "the plan has no block ", PROGRAM),
-        ("PATCH /v1/runs/.*", "", "expected priority, tags or notes", TOGETHER),
         ("POST /v1/batches", "", "these are .* runs; at most ", "the product of three lists is limited"),
         # All but the form: what says which type was expected, and which members there are.
         (GRAPH, ".*", f"(?!.*; ({'|'.join(FORMS)}))", "parts of a program refer to each other"),
