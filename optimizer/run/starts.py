@@ -141,9 +141,9 @@ def _begin_views(state: SearchState, start: SearchStart, limit: int | None, chec
     first, whole = state.variants[0], state.submeshes[0]
     views, evaluated = ranked_views(whole, first.graph, state.options, _left(state, limit), check_stop)
     state.evaluations += evaluated
-    in_use = {id(variant.submesh) for variant in state.variants} | {id(whole)}
+    in_use = {whole, *(variant.submesh for variant in state.variants)}
     ordered = [
-        replace(s, view=views[0]) if s.devices == whole.devices and id(s) not in in_use else s
+        replace(s, view=views[0]) if s.devices == whole.devices and s not in in_use else s
         for s in state.submeshes
     ]
     added = [whole.on_view(view) for view in views if view.axes != whole.view.axes]

@@ -52,10 +52,11 @@ FULL_SHARE = 0.75
 COARSER = 1.5
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SubMesh:
     """A submesh that a plan may use (`devices`, empty for the whole mesh), with schedule order and rounds of the plan.
 
+    One is equal only to itself, for it has a grid and tables of its own, which variants on it share.
     With `stages`, `devices` and the view are those of one stage, and `mesh` is that in which they lie by their
     `layout`, and the program is cut with `slack` (`optimizer.structure.division`). `known` are the objectives that
     plans get values for.
@@ -65,13 +66,13 @@ class SubMesh:
     mesh: Mesh
     view: View
     goal: Goal
-    cache: TableCache = field(default_factory=TableCache, compare=False)
+    cache: TableCache = field(default_factory=TableCache)
     schedule_order: str = "program"
     rounds: Rounds | None = None
     stages: Stages | None = None
     layout: StageLayout | None = None
     slack: float = 0.0
-    known: KnownObjectives = field(default_factory=KnownObjectives, compare=False)
+    known: KnownObjectives = field(default_factory=KnownObjectives)
 
     def pipeline_of(self, graph: Graph) -> Pipeline | None:
         """Return the pipeline of a program, if plans have stages."""
