@@ -18,6 +18,7 @@ from tapestry.optimizer.analysis.alternatives import (
 )
 from tapestry.optimizer.archive.constraints import all_constraints
 from tapestry.service.presentation import title_of
+from tapestry.teg.brief import enumerated
 from tapestry.teg.graph import Graph
 
 MOST_COPIES = 12  # of the largest changes that are listed per alternative
@@ -114,9 +115,9 @@ def _verdict(each: Alternative, found: Alternatives, objectives: Sequence[str]) 
     if not worse and not better:
         return "it costs the same"
     if not worse:
-        return f"it is better: less {_listed(better)}, and nothing is worse"
-    against = f"more {_listed(worse)}" + (
-        f", but less {_listed(better)}" if better else ", and nothing is better"
+        return f"it is better: less {_titles(better)}, and nothing is worse"
+    against = f"more {_titles(worse)}" + (
+        f", but less {_titles(better)}" if better else ", and nothing is better"
     )
     return f"{against}{_reason(each, found)}"
 
@@ -134,9 +135,8 @@ def _compared(
     return worse, better
 
 
-def _listed(names: Sequence[str]) -> str:
-    titles = [title_of(name) for name in names]
-    return titles[0] if len(titles) == 1 else f"{', '.join(titles[:-1])} and {titles[-1]}"
+def _titles(names: Sequence[str]) -> str:
+    return enumerated([title_of(name) for name in names])
 
 
 def _excess_text(excess: Excess) -> str:

@@ -15,6 +15,7 @@ from tapestry.hardware.simulator.memory_profile import (
     MemoryProfile,
     profile_memory,
 )
+from tapestry.hardware.timing import TICKS_PER_S
 from tapestry.optimizer import Plan
 from tapestry.teg.sharding.expand import ExplicitGraph, expand
 from tapestry.teg.sharding.mesh_shape import MeshShape
@@ -48,8 +49,7 @@ def memory_document(plan: Plan, mesh: Mesh, compute_dtype: str | None = None) ->
     mesh_shape = MeshShape(mesh.axis_sizes)
     cache = ResultCache(mesh_shape.part(plan.placements.devices))
     program = expand(plan.graph, plan.placements, mesh_shape, cache)
-    used = mesh.part(program.axes)
-    profile = profile_memory(program, used, compute_dtype=compute_dtype, cache=cache)
+    profile = profile_memory(program, mesh.part(program.axes), compute_dtype=compute_dtype, cache=cache)
     classes = profile.device_classes()
     roles = tensor_roles(plan.graph)
     numbers = {block.site: k for k, block in enumerate(plan.graph.blocks)}
@@ -66,14 +66,14 @@ def memory_document(plan: Plan, mesh: Mesh, compute_dtype: str | None = None) ->
             "round": [step.round for step in steps],
             "stage": [step.stage for step in steps],
         },
-        "end_s": profile.execution.makespan_ticks / 1e12,
+        "end_s": profile.execution.makespan_ticks / TICKS_PER_S,
         "classes": [
             {
                 "devices": list(devices),
-                "capacity_bytes": _capacity(used, program, devices[0]),
+                "capacity_bytes": int(profile.capacity_bytes[devices[0]]),
                 "peak_bytes": peak,
                 "peak_sample": sample,
-                "start_s": (profile.slot_ticks[:, devices[0]] / 1e12).tolist(),
+                "start_s": (profile.slot_ticks[:, devices[0]] / TICKS_PER_S).tolist(),
             }
             for devices, (sample, peak) in zip(classes, peaks, strict=True)
         ],
@@ -89,16 +89,6 @@ def _peak(profile: MemoryProfile, device: int) -> tuple[int, int]:
     """Return the first sample at which the most lives on a device, and those bytes."""
     live = profile.live_bytes(device)
     return int(live.argmax()), int(live.max())
-
-
-def _capacity(mesh: Mesh, program: ExplicitGraph, device: int) -> int:
-    if program.stages is not None:
-        device = int(program.stages.devices.reshape(-1)[device])
-    for node in mesh.nodes:
-        if device < node.device_count:
-            return int(node.device.memory_bytes)
-        device -= node.device_count
-    return int(mesh.device.memory_bytes)
 
 
 def _role(each: Allocation, program: ExplicitGraph, roles: Mapping[str, str]) -> str:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from tapestry.costmodel.schedule import Schedule, schedule
+from tapestry.costmodel.schedule import Schedule, ScheduledBlock, ScheduledCopy, schedule
 from tapestry.costmodel.version import COST_MODEL_VERSION
 from tapestry.hardware import Mesh
+from tapestry.hardware.simulator.execution import COMPUTE
+from tapestry.hardware.simulator.trace_events import complete_event, process_events, trace_document
 from tapestry.hardware.timing import TICKS_PER_S
 from tapestry.optimizer import Plan
 from tapestry.optimizer.analysis.plan_costs import PlanCosts
 from tapestry.teg.sharding.mesh_shape import MeshShape
 
 MOST_SPANS = 400_000
-COMPUTE, TO_STAGES, FROM_STAGES = "compute", "to other stages", "from other stages"
-TICKS_PER_US = 10**6
+TO_STAGES, FROM_STAGES = "to other stages", "from other stages"
 
 
 def plan_schedule(
@@ -92,44 +93,35 @@ def schedule_trace(found: Schedule, devices: int) -> dict[str, Any]:
     """Convert a schedule to Chrome trace JSON: a process per stage, a thread per lane, times in microseconds.
 
     Each stage has so many `devices`.
-
-    Source: Trace Event Format, complete events (`ph` X) and metadata events (`ph` M).
     """
     lanes, stages = lane_names(found), len(found.waits)
     critical = set(found.critical.tolist())
     events = []
     for stage in range(stages):
         name = f"each of {devices} devices" + (f" of stage {stage}" if stages > 1 else "")
-        events.append(_named("process_name", name, stage, 0))
-        events += [_named("thread_name", lane, stage, k) for k, lane in enumerate(lanes)]
+        events += process_events(stage, name, lanes)
     columns = (found.what, found.round, found.start_ticks, found.end_ticks)
-    for number, (what, turn, start, end) in enumerate(zip(*(c.tolist() for c in columns), strict=True)):
-        if what >= 0:
-            block = found.blocks[what]
-            name, kind, traffic = block.site, block.kind, 0
-            places = [(block.stage, 0)]
-        else:
-            copy = found.copies[-1 - what]
-            name, kind, traffic = f"{copy.tensor} for {copy.reader}", copy.kind, copy.traffic_bytes
-            places = [(copy.stage, 1 + queue) for queue in copy.queues]
-            if copy.stage != copy.to_stage:
-                places = [(copy.stage, len(lanes) - 2), (copy.to_stage, len(lanes) - 1)]
+    for number, (what, turn, *ticks) in enumerate(zip(*(c.tolist() for c in columns), strict=True)):
+        span = found.blocks[what] if what >= 0 else found.copies[-1 - what]
+        name, traffic = _name_and_bytes(span)
         arguments = {"bytes": traffic, "round": turn, "critical": number in critical}
         events += [
-            {
-                "name": name,
-                "cat": kind or COMPUTE,
-                "ph": "X",
-                "pid": stage,
-                "tid": thread,
-                "ts": start / TICKS_PER_US,
-                "dur": (end - start) / TICKS_PER_US,
-                "args": arguments,
-            }
-            for stage, thread in places
+            complete_event(name, span.kind or COMPUTE, place, (ticks[0], ticks[1]), arguments)
+            for place in _places(span, len(lanes))
         ]
-    return {"traceEvents": events, "displayTimeUnit": "ns"}
+    return trace_document(events)
 
 
-def _named(kind: str, name: str, stage: int, thread: int) -> dict[str, Any]:
-    return {"name": kind, "ph": "M", "pid": stage, "tid": thread, "args": {"name": name}}
+def _name_and_bytes(span: ScheduledBlock | ScheduledCopy) -> tuple[str, int]:
+    if isinstance(span, ScheduledBlock):
+        return span.site, 0
+    return f"{span.tensor} for {span.reader}", span.traffic_bytes
+
+
+def _places(span: ScheduledBlock | ScheduledCopy, lanes: int) -> list[tuple[int, int]]:
+    """Return the stages, with the lanes of each, in which a span is drawn."""
+    if isinstance(span, ScheduledBlock):
+        return [(span.stage, 0)]
+    if span.stage != span.to_stage:
+        return [(span.stage, lanes - 2), (span.to_stage, lanes - 1)]
+    return [(span.stage, 1 + queue) for queue in span.queues]

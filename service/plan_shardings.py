@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from tapestry.costmodel.schedule import MOVES
 from tapestry.hardware.mesh import Mesh
+from tapestry.hardware.timing import TICKS_PER_S
 from tapestry.optimizer.analysis.plan_traffic import (
-    TICKS_PER_S,
     BlockTotals,
     PlanTraffic,
     Redistribution,
@@ -33,7 +34,6 @@ from tapestry.teg.sharding.spec import Spec, Split, boxes
 from tapestry.teg.signature import Signature, rows_of
 
 NONE = -1
-WITHIN = "moves within devices"
 NOT_RUN = BlockTotals()
 BLOCK_COLUMNS = (
     *("site", "operator", "signature", "strategy", "part", "stage"),
@@ -114,7 +114,7 @@ def kind_of(redistribution: Redistribution) -> str:
         return "+".join(dict.fromkeys(of.kind for of in redistribution.exchanges))
     if redistribution.source.layout == HOST:
         return "from the host"
-    return "to the host" if redistribution.result.layout == HOST else WITHIN
+    return "to the host" if redistribution.result.layout == HOST else MOVES
 
 
 def _columns(rows: Iterable[tuple[Any, ...]], names: Sequence[str]) -> dict[str, list[Any]]:

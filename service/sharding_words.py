@@ -13,7 +13,7 @@ from typing import Any
 
 from tapestry.costmodel.degrees import is_product
 from tapestry.optimizer.analysis.plan_traffic import PlanTraffic, Redistribution
-from tapestry.teg.brief import counted
+from tapestry.teg.brief import counted, enumerated
 from tapestry.teg.graph import Block, Graph
 from tapestry.teg.model_layers import model_layers
 from tapestry.teg.sharding.boundary import with_boundary
@@ -88,9 +88,9 @@ class _Words:
         axes_by_text: dict[str, list[str]] = {}
         for axis, names in self.split_names.items():
             if names:
-                text = _joined([name for name, share in names if share >= HEADLINE_SHARE * names[0][1]])
+                text = enumerated([name for name, share in names if share >= HEADLINE_SHARE * names[0][1]])
                 axes_by_text.setdefault(text, []).append(axis)
-        over = [f"{text} over {_joined(axes)}" for text, axes in axes_by_text.items()]
+        over = [f"{text} over {enumerated(axes)}" for text, axes in axes_by_text.items()]
         repeated = (
             "most work is repeated on every device"
             if self._splits_any()
@@ -120,10 +120,10 @@ class _Words:
         parts = []
         for axis, names in self.split_names.items():
             texts = [f"{name} ({_percent(share)} of the work)" for name, share in names]
-            parts += [f"over {axis}: {_joined(texts)}"] if texts else []
+            parts += [f"over {axis}: {enumerated(texts)}"] if texts else []
         left = [axis for axis, names in self.split_names.items() if not names]
         texts = [f"Split {'; '.join(parts)}."] if parts else []
-        texts += [f"Devices along {_joined(left)} repeat the same work."] if left else []
+        texts += [f"Devices along {enumerated(left)} repeat the same work."] if left else []
         return " ".join(texts)
 
     def weights(self) -> str:
@@ -138,7 +138,7 @@ class _Words:
             split = sum(sizes[block.site] for block in sources if axis in self._axes_of(block))
             if size > 1 and total and split:
                 over.append(f"{_percent(split / total)} of their bytes are split over {axis}")
-        stored = _joined(over) if over else "each device has all of them"
+        stored = enumerated(over) if over else "each device has all of them"
         gathered, others = self._weight_copies()
         if gathered:
             stored += f"; {_moved(gathered)} gather them before they are read"
@@ -154,8 +154,8 @@ class _Words:
             mine = [each for each in found if any(of.kind == kind for of in each.exchanges)]
             if mine:
                 axes = {of.axis: None for each in mine for of in each.exchanges if of.kind == kind}
-                texts.append(f"{done} over {_joined(list(axes))} in {_moved(mine)}")
-        return f"Partial results are {_joined(texts)}." if texts else ""
+                texts.append(f"{done} over {enumerated(list(axes))} in {_moved(mine)}")
+        return f"Partial results are {enumerated(texts)}." if texts else ""
 
     def others(self) -> str:
         """Describe what is redistributed beside weights and partial results."""
@@ -171,7 +171,7 @@ class _Words:
         texts += [f"{_moved(between)} pass values from stage to stage"] if between else []
         local = [each for each in self.traffic.redistributions if not each.exchanges]
         texts += [f"{_moved(local)} rearrange what devices hold already"] if local else []
-        return _sentence(_joined(texts))
+        return _sentence(enumerated(texts))
 
     def stages(self) -> str:
         stages = self.placements.stages
@@ -198,7 +198,7 @@ class _Words:
             counted(found.values, "value") if found.values else "",
             counted(found.states, "tensor") + " of state" if found.states else "",
         ]
-        return f"{_joined([text for text in what if text])} wait on the hosts, {found.bytes:,} B before sharding."
+        return f"{enumerated([text for text in what if text])} wait on the hosts, {found.bytes:,} B before sharding."
 
     def comparison(self) -> str:
         if self.fastest is None:
@@ -208,7 +208,7 @@ class _Words:
             self._compared("time_s", "time"),
             self._compared("traffic_bytes", "traffic"),
         ]
-        return f"Beside the fastest plan of the run: {_joined([text for text in texts if text])}."
+        return f"Beside the fastest plan of the run: {enumerated([text for text in texts if text])}."
 
     def _compared(self, name: str, what: str) -> str:
         """Compare a cost with that of the fastest plan: `31 % less memory than the fastest`."""
@@ -335,10 +335,6 @@ def _size(size_bytes: int) -> str:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.0f} %" if share >= 0.095 else f"{100 * share:.2g} %"
-
-
-def _joined(texts: Sequence[str]) -> str:
-    return " and ".join(texts) if len(texts) < 3 else f"{', '.join(texts[:-1])} and {texts[-1]}"
 
 
 def _sentence(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
 
 LONGEST_NAME = 48
@@ -27,6 +27,11 @@ def listed(texts: Collection[object], most: int = 3) -> str:
     shown = ", ".join(brief(str(text), 24) for text in islice(texts, most))
     more = len(texts) - most
     return f"{shown} and {more} more" if more > 0 else shown
+
+
+def enumerated(texts: Sequence[str]) -> str:
+    """Return texts as a sentence lists them: `a, b and c`."""
+    return " and ".join(texts) if len(texts) < 3 else f"{', '.join(texts[:-1])} and {texts[-1]}"
 
 
 def shown(kind: str, parts: Iterable[str]) -> str:

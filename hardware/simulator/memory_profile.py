@@ -41,12 +41,14 @@ class Allocation:
 class MemoryProfile:
     """The allocations of a run in the order in which they are made, and the run.
 
-    `slot_ticks` `(slots, devices)` are when each slot begins on each device.
+    `slot_ticks` `(slots, devices)` are when each slot begins on each device, `capacity_bytes` `(devices,)` the sizes of
+    their memories.
     """
 
     allocations: tuple[Allocation, ...]
     execution: Execution
     slot_ticks: np.ndarray
+    capacity_bytes: np.ndarray
 
     @property
     def sample_count(self) -> int:
@@ -62,10 +64,12 @@ class MemoryProfile:
         return np.cumsum(change[:-1])
 
     def device_classes(self) -> tuple[tuple[int, ...], ...]:
-        """Return the devices in classes: those of one class hold the same at all times, and run at the same times."""
+        """Return the devices in classes: those of one hold the same in equal memories, and run at the same times."""
         sizes = np.array([each.size_bytes for each in self.allocations], dtype=np.int64)
-        both = np.concatenate([sizes, self.slot_ticks]).T
-        _, numbers = np.unique(both, axis=0, return_inverse=True)
+        compared = np.concatenate(
+            [sizes.reshape(-1, len(self.capacity_bytes)), self.slot_ticks, [self.capacity_bytes]]
+        )
+        _, numbers = np.unique(compared.T, axis=0, return_inverse=True)
         classes: dict[int, list[int]] = {}
         for device, number in enumerate(numbers.reshape(-1).tolist()):
             classes.setdefault(number, []).append(device)
@@ -96,7 +100,7 @@ def profile_memory(
         for name, (size_bytes, first) in recorded.begun.items()
     )
     slots = np.array(simulation.lifetimes.begin_ticks, dtype=np.int64).reshape(-1, program.device_count)
-    return MemoryProfile(allocations, execution, slots)
+    return MemoryProfile(allocations, execution, slots, simulation.capacity_bytes)
 
 
 def _names(program: ExplicitGraph) -> dict[str, tuple[str, str]]:

@@ -6,39 +6,30 @@ from typing import Any
 
 from tapestry.hardware.simulator.critical_path import critical_path
 from tapestry.hardware.simulator.execution import COMPUTE, Execution
-
-TICKS_PER_US = 10**6
+from tapestry.hardware.simulator.trace_events import complete_event, process_events, trace_document
 
 
 def to_perfetto(execution: Execution) -> dict[str, Any]:
     """Convert a run's events to Chrome trace JSON: a process per device, a thread for compute and one per
     communication queue, times in microseconds. A copy is an event of every queue that it takes. Where the program has
     stages, the name of a device says on which it is. Events on the critical path are marked, unless devices were lost.
-
-    Source: Trace Event Format, complete events (`ph` X) and metadata events (`ph` M).
     """
     streams = (COMPUTE, *execution.queue_names)
     devices = sorted({event.device for event in execution.events})
-    events: list[dict[str, Any]] = []
-    for device in devices:
-        events.append(_named("process_name", _device_name(execution, device), device, 0))
-        events.extend(_named("thread_name", stream, device, k) for k, stream in enumerate(streams))
     critical = _critical(execution)
-    events.extend(
-        {
-            "name": event.name,
-            "cat": f"{event.stream},{event.kind}",
-            "ph": "X",
-            "pid": event.device,
-            "tid": thread,
-            "ts": event.start_ticks / TICKS_PER_US,
-            "dur": (event.end_ticks - event.start_ticks) / TICKS_PER_US,
-            "args": {"bytes": event.size_bytes} | ({"critical": True} if number in critical else {}),
-        }
+    named = [e for d in devices for e in process_events(d, _device_name(execution, d), streams)]
+    spans = [
+        complete_event(
+            event.name,
+            f"{event.stream},{event.kind}",
+            (event.device, thread),
+            (event.start_ticks, event.end_ticks),
+            {"bytes": event.size_bytes} | ({"critical": True} if number in critical else {}),
+        )
         for number, event in enumerate(execution.events)
         for thread in (tuple(q + 1 for q in event.queues) or (0,))
-    )
-    return {"traceEvents": events, "displayTimeUnit": "ns"}
+    ]
+    return trace_document([*named, *spans])
 
 
 def _critical(execution: Execution) -> set[int]:
@@ -60,7 +51,3 @@ def _critical(execution: Execution) -> set[int]:
 def _device_name(execution: Execution, device: int) -> str:
     per_stage = len(execution.peak_memory_bytes) // execution.stages
     return f"device {device}" + (f" (stage {device // per_stage})" if execution.stages > 1 else "")
-
-
-def _named(kind: str, name: str, device: int, thread: int) -> dict[str, Any]:
-    return {"name": kind, "ph": "M", "pid": device, "tid": thread, "args": {"name": name}}

@@ -150,8 +150,8 @@ class Simulation:
         self.in_flight: dict[str, CopyStep] = {}
         parts = [part for stage in range(stages) for part in meshes.of(stage).nodes or (meshes.of(stage),)]
         capacities = [part.device.memory_bytes for part in parts]
-        capacity_bytes = np.repeat(capacities, [part.device_count for part in parts])
-        self.ledger = Ledger(devices, capacity_bytes if capacity_check else None)
+        self.capacity_bytes = np.repeat(capacities, [part.device_count for part in parts])
+        self.ledger = Ledger(devices, self.capacity_bytes if capacity_check else None)
         self.liveness = Liveness(program)
         self.clocks = Clocks(meshes)
         self.lifetimes = Lifetimes(devices)

@@ -24,8 +24,6 @@ from tapestry.teg.sharding.placement import Placements
 from tapestry.teg.sharding.spec import Spec
 from tapestry.teg.stopping import CheckStop, never_stop
 
-TICKS_PER_S = 1e12
-
 
 class StoredForm(NamedTuple):
     """The form in which devices store what a round has of a tensor: its spec, shape and layout, and their stage."""

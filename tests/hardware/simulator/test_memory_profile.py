@@ -16,6 +16,7 @@ from tapestry.rewrites import Move, apply_move
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.expand import ExplicitGraph, expand
 from tapestry.teg.sharding.mesh_shape import MeshShape
+from tapestry.teg.sharding.placement import Placements
 from tests.cases import first
 from tests.costmodel.offloaded import offloaded_training
 from tests.costmodel.programs import GRAPHS, random_genes
@@ -88,6 +89,15 @@ def test_a_plan_beyond_the_capacity_is_counted_too() -> None:
         small,
         int(space.evaluate(genes)[PEAK]),
     )
+
+
+def test_devices_with_other_memories_are_another_class() -> None:
+    mesh = load_mesh("dgx-h200+dgx-h100")
+    graph, placements = training(24), Placements()
+    program = expand(graph, placements, MeshShape(mesh.axis_sizes))
+    profile = check(program, mesh, reference_cost(graph, placements, mesh).peak_memory_bytes)
+    sizes = [{int(profile.capacity_bytes[d]) for d in devices} for devices in profile.device_classes()]
+    assert sizes == [{node.device.memory_bytes} for node in mesh.nodes]
 
 
 def test_every_allocation_has_its_kind_and_its_time() -> None:
