@@ -13,6 +13,12 @@ from tapestry.service.store import RunOrder, Store
 from tests.service.programs import NOON, finished_run, two_layers
 
 SEEN = (NOON, "0" * 12)  # the cursor of a page
+
+
+def _in_order(order: RunOrder) -> Callable[[Store, str, str], object]:
+    return lambda store, run, graph: store.runs.page(50, order=order)
+
+
 READS: Mapping[str, Callable[[Store, str, str], object]] = {
     "runs": lambda store, run, graph: store.runs.page(50),
     "more runs": lambda store, run, graph: store.runs.page(50, SEEN),
@@ -23,9 +29,7 @@ READS: Mapping[str, Callable[[Store, str, str], object]] = {
     "runs on a mesh": lambda store, run, graph: store.runs.page(50, mesh="dgx-h100"),
     "more runs on a mesh": lambda store, run, graph: store.runs.page(50, SEEN, mesh="dgx-h100"),
     **{
-        f"runs by {key}, {way}": lambda store, run, graph, key=key, way=way: store.runs.page(  # type: ignore[misc]
-            50, order=RunOrder(key, way == "descending")
-        )
+        f"runs by {key}, {way}": _in_order(RunOrder(key, way == "descending"))
         for key in ("mesh", "status", "time", "memory")
         for way in ("ascending", "descending")
     },
