@@ -48,7 +48,8 @@ def test_requests_get_further_than_the_refusal_of_unknown_names(explored: Explor
     assert {200, 201, 202, 204, 400, 404, 405, 409, 415, 422} <= set(explored.answered)
     assert explored.sent["stateful"] >= 100
     assert explored.sent.total() >= 1500
-    assert len(explored.succeeded) >= 0.8 * sum(map(len, DESIGNED.values()))
+    operations = {f"{method.upper()} {path}" for path, methods in DESIGNED.items() for method in methods}
+    assert len(missed := operations - explored.succeeded) <= 0.2 * len(operations), sorted(missed)
 
 
 def test_what_no_schema_says_is_known_and_nothing_else() -> None:
