@@ -30,6 +30,7 @@ from tapestry.service.api import (
     reference,
     rewrites,
     rule_drawings,
+    run_lists,
     runs,
     shardings,
     tensors,
@@ -67,7 +68,8 @@ DESCRIPTION = (
 ROUTERS = (
     health.router,  # first, so that a probe finds it without trying hundreds of others
     *(graphs.router, imports.router, rewrites.router, precisions.router, drawings.router),
-    *(runs.router, batches.router, events.router),
+    *(run_lists.router, runs.router),  # in this order, for `/v1/runs/labels` is no id of a run
+    *(batches.router, events.router),
     *(plans.router, plan_accounts.router, shardings.router, comparisons.router),
     *(executions.forms, executions.router, tensors.router),
     *(rule_drawings.router, learned.router, layouts.router, audit.router, quotas.router),

@@ -8,9 +8,9 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Request, Response
 
 from tapestry.costmodel.known_objectives import objective_called
 from tapestry.optimizer.run.options import AUTO, names_snapshot
@@ -25,30 +25,23 @@ from tapestry.service.api.openapi_parts import (
     ACCEPTED,
     KEPT,
     LOCATION,
-    PRINTABLE,
     REPLAYED,
     Answers,
-    PageLimit,
-    Printable,
     RunId,
-    SortedCursor,
     json_answer,
     problems,
 )
-from tapestry.service.api.pages import read_sorted_cursor, sorted_cursor_of
 from tapestry.service.api.plan_models import FrontierAnswer
 from tapestry.service.api.precisions import graph_in_precision
 from tapestry.service.api.priorities import check_priority
 from tapestry.service.api.run_models import (
     RunAnswer,
     RunDetailAnswer,
-    RunLabelsAnswer,
-    RunsAnswer,
     SubmittedRunAnswer,
 )
 from tapestry.service.api.task_pool import TooSlow
 from tapestry.service.leads import with_leads
-from tapestry.service.lifecycle import Status, is_ended
+from tapestry.service.lifecycle import is_ended
 from tapestry.service.presentation import (
     moment,
     objective_document,
@@ -59,18 +52,12 @@ from tapestry.service.presentation import (
 from tapestry.service.provenance import versions
 from tapestry.service.related import named_runs
 from tapestry.service.requests import InvalidRequest, check_request, is_named
-from tapestry.service.store import ALIVE_S, RunOrder, RunRequest, RunSummary, StoreError, UnknownId
+from tapestry.service.store import ALIVE_S, RunRequest, RunSummary, StoreError, UnknownId
 from tapestry.service.verdicts import count_verdicts, unchecked_reason
 from tapestry.teg.faults import Fault
 
 router = APIRouter(prefix="/v1/runs", tags=["runs"])
 
-# fmt: off
-Sort = Literal[
-    "created", "mesh", "status", "time", "memory", "program",
-    "-created", "-mesh", "-status", "-time", "-memory", "-program",
-]
-# fmt: on
 CHECK_S = 5.0  # for what a run asks of its program
 MESH = {
     "name": "pair",
@@ -114,75 +101,6 @@ def post_run(body: RunBody, request: Request, parts: Parts, key: Key = None) -> 
     is_reused = run.created_at < submitted.requested_at
     document = {"id": run.id, "status": run.status, "reused": is_reused, "links": links}
     return answer(document, 200 if is_reused else 202, headers)
-
-
-@router.get("", response_model=RunsAnswer, responses=KEPT | problems(422))
-def list_runs(
-    request: Request,
-    parts: Parts,
-    limit: PageLimit = 50,
-    cursor: SortedCursor = None,
-    sort: Annotated[
-        Sort,
-        Query(
-            description="what the runs are sorted by, ascending, or descending with `-`; `time` and `memory` are the "
-            "least of their plans, and runs without a plan come last"
-        ),
-    ] = "-created",
-    q: Annotated[
-        str | None,
-        Query(
-            max_length=200,
-            description="only runs with each of these words in the name of program or mesh, the id, a tag or the notes",
-            json_schema_extra=dict(PRINTABLE),
-        ),
-        Printable,
-    ] = None,
-    status: Annotated[Status | None, Query(description="only runs that stand so")] = None,
-    graph_id: Annotated[
-        str | None,
-        Query(max_length=64, description="only runs of this graph", json_schema_extra=dict(PRINTABLE)),
-        Printable,
-    ] = None,
-    mesh: Annotated[
-        str | None,
-        Query(max_length=200, description="only runs on a mesh called so", json_schema_extra=dict(PRINTABLE)),
-        Printable,
-    ] = None,
-    tag: Annotated[
-        str | None,
-        Query(max_length=200, description="only runs with this tag", json_schema_extra=dict(PRINTABLE)),
-        Printable,
-    ] = None,
-    batch: Annotated[
-        str | None,
-        Query(max_length=64, description="only runs of this batch", json_schema_extra=dict(PRINTABLE)),
-        Printable,
-    ] = None,
-) -> Response:
-    """List runs, newest first unless `sort` says otherwise: with their best values and how their hypervolume grew."""
-    order = RunOrder(sort.removeprefix("-"), sort.startswith("-"))
-    found = parts.store.runs.page(
-        limit + 1,
-        read_sorted_cursor(cursor, order),
-        order=order,
-        search=q,
-        status=status,
-        graph_id=graph_id,
-        mesh=mesh,
-        tag=tag,
-        batch=batch,
-    )
-    page = found[:limit]
-    following = sorted_cursor_of(order, page[-1]) if len(found) > limit else None
-    return revalidated(request, {"items": [run_document(run) for run in page], "next": following})
-
-
-@router.get("/labels", response_model=RunLabelsAnswer, responses=KEPT | problems())
-def get_run_labels(request: Request, parts: Parts) -> Response:
-    """Show by which tags and meshes the list of runs can be filtered, each with the number of its runs."""
-    found = {"tags": parts.store.runs.tags(), "meshes": parts.store.runs.meshes()}
-    return revalidated(request, found)
 
 
 @router.get("/{run_id}", response_model=RunDetailAnswer, responses=KEPT | problems(404))

@@ -54,6 +54,11 @@ class RunOrder:
     key: str = "created"
     is_descending: bool = True
 
+    @staticmethod
+    def of(sort: str) -> RunOrder:
+        """Return the order that one of `SORTS` names."""
+        return RunOrder(sort.removeprefix("-"), sort.startswith("-"))
+
     @property
     def is_by_number(self) -> bool:
         """True if places begin with a number, or with None for a run without."""

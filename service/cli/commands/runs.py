@@ -15,12 +15,11 @@ from tapestry.service.store import RunOrder, RunSummary, StoreError
 
 def run(arguments: Namespace) -> int:
     """List runs: newest first unless `--sort` says otherwise."""
-    order = RunOrder(arguments.sort.removeprefix("-"), arguments.sort.startswith("-"))
     store = open_store(arguments.database_url)
     try:
         found = store.runs.page(
             arguments.limit,
-            order=order,
+            order=RunOrder.of(arguments.sort),
             search=arguments.search,
             tag=arguments.tag,
             mesh=arguments.mesh,

@@ -20,7 +20,7 @@ from tapestry.service.cli.options.shared import (
 )
 from tapestry.service.cli.values import above_zero, age, duration, name, quota, size, whole
 from tapestry.service.lifecycle import STATUSES
-from tapestry.service.run_orders import RUN_ORDERS
+from tapestry.service.run_orders import RUN_ORDERS, SORTS
 from tapestry.service.scheduling import HIGHEST, LOWEST, USUAL
 
 
@@ -175,7 +175,7 @@ def runs(parser: Parser) -> None:
     parser.add_argument("--batch", metavar="ID", help="only runs of this batch")
     parser.add_argument(
         "--sort",
-        choices=[f"{way}{key}" for way in ("", "-") for key in RUN_ORDERS],
+        choices=SORTS,
         default="-created",
         metavar="KEY",
         help=f"{', '.join(RUN_ORDERS)}; with - before it, as in --sort=-time, descending (default: -created)",
