@@ -37,6 +37,7 @@ READS: Mapping[str, Callable[[Store, str, str], object]] = {
     "last runs by time": lambda store, run, graph: store.runs.page(50, (None, *SEEN), order=RunOrder("time")),
     "runs of a batch": lambda store, run, graph: store.runs.page(50, batch="0" * 12),
     "runs with a tag": lambda store, run, graph: store.runs.page(50, tag="good"),
+    "runs with a rule": lambda store, run, graph: store.learning.runs_with("reshard", 20),
     "graphs": lambda store, run, graph: store.graphs.page(50),
     "more graphs": lambda store, run, graph: store.graphs.page(50, SEEN),
     "batches": lambda store, run, graph: store.batches.page(50),
