@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, func, select, update
 
 from tapestry.service.store.codec import stored_options
 from tapestry.service.store.tables import PlanRow, RunRow
@@ -22,23 +22,35 @@ Points = Sequence[Sequence[float]]
 
 def best_values(costs: Iterable[Mapping[str, float]], objectives: Sequence[str]) -> dict[str, Any]:
     """Build the columns of a run for the best values of its plans: of its objectives, and of time and peak memory."""
-    known = list(costs)
-    names = dict.fromkeys((*objectives, TIME, MEMORY))
-    best = {
-        name: min(cost[name] for cost in known)
-        for name in names
-        if known and all(name in cost for cost in known)
-    }
-    return {"best": best, "least_time_s": best.get(TIME), "least_memory_bytes": best.get(MEMORY)}
+    best: dict[str, float] = {}
+    for cost in costs:
+        best |= {
+            name: min(cost[name], best.get(name, cost[name])) for name in _shown(objectives) if name in cost
+        }
+    return _columns(best)
 
 
 def put_best(connection: Connection, run_id: str) -> None:
-    """Store the best values of the plans that are on the frontier of a run now."""
-    shown = select(PlanRow.cost).where(PlanRow.run_id == run_id, PlanRow.on_frontier.is_(True))
-    costs = connection.scalars(shown).all()
+    """Store the best values of the plans that are on the frontier of a run now.
+
+    The database takes the minima: this is part of the transaction of each checkpoint, and to read the costs of a large
+    frontier takes longer than anything else in it.
+    """
     options = connection.scalar(select(RunRow.options).where(RunRow.id == run_id))
-    values = best_values(costs, stored_options(options or {}).objectives)
-    connection.execute(update(RunRow).where(RunRow.id == run_id).values(values))
+    names = _shown(stored_options(options or {}).objectives)
+    least = (func.min(PlanRow.cost[name].as_float()) for name in names)
+    shown = select(*least).where(PlanRow.run_id == run_id, PlanRow.on_frontier.is_(True))
+    values = zip(names, connection.execute(shown).one(), strict=True)
+    best = {name: value for name, value in values if value is not None}
+    connection.execute(update(RunRow).where(RunRow.id == run_id).values(_columns(best)))
+
+
+def _shown(objectives: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*objectives, TIME, MEMORY)))
+
+
+def _columns(best: Mapping[str, float]) -> dict[str, Any]:
+    return {"best": dict(best), "least_time_s": best.get(TIME), "least_memory_bytes": best.get(MEMORY)}
 
 
 def extended(trend: Points, seconds: float, hypervolume: float) -> list[list[float]]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tapestry.service.store import Store
-from tapestry.service.store.highlights import MOST_POINTS, best_values, extended, trend_of
-from tests.service.programs import two_layers
+from tapestry.service.store.highlights import MOST_POINTS, best_values, extended, put_best, trend_of
+from tests.service.programs import finished_run, two_layers
 from tests.service.store.submissions import LEASE_S, later, plans, request_for, update_of
 
 
@@ -26,11 +28,29 @@ def test_a_curve_never_has_more_points_than_it_may(count: int) -> None:
     assert extended(trend, 99.0, 0.75)[-1] == [99.0, 0.75]
 
 
-def test_best_values_are_those_that_all_plans_have() -> None:
-    costs = [{"time_s": 2.0, "x": 1.0}, {"time_s": 1.0, "x": 3.0}]
+def test_best_values_are_those_of_the_plans_that_have_them() -> None:
+    costs = [{"time_s": 2.0, "x": 1.0}, {"time_s": 1.0, "x": 3.0}, {"time_s": 3.0}]
     best = best_values(costs, ("x", "y"))
     assert best == {"best": {"x": 1.0, "time_s": 1.0}, "least_time_s": 1.0, "least_memory_bytes": None}
     assert best_values((), ("x",))["best"] == {}
+
+
+def test_the_database_finds_the_best_values_of_whatever_is_an_objective(store: Store) -> None:
+    name = "time_s * (peak_memory_bytes / 2)"
+    found = finished_run(two_layers())
+    costly = [
+        replace(plan, cost={**plan.cost, name: value})
+        for plan, value in zip(found.result.frontier, (7, 5), strict=True)
+    ]
+    result, options = (
+        replace(found.result, frontier=tuple(costly)),
+        replace(found.options, objectives=(name,)),
+    )
+    run = store.runs.save_finished(replace(found, result=result, options=options, verified={}, executions={}))
+    stored = store.runs.get(run).best
+    with store._database.writing() as connection:
+        put_best(connection, run)
+    assert store.runs.get(run).best == stored == {name: 5, "time_s": 1e-3, "peak_memory_bytes": 2**19}
 
 
 def test_best_values_follow_the_frontier_of_a_run_that_goes_on(store: Store) -> None:
