@@ -1,4 +1,4 @@
-"""What an operation of both clients is: a generator of steps (`client.calls`), written once.
+"""The decorator that makes an operation of both clients of a generator of steps (`client.calls`), written once.
 
 As an attribute of a `Client` it is a method that returns the result, of an `AsyncClient` one that is awaited; the types
 of both follow from the generator's.
