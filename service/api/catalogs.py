@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Annotated, Any
+from typing import Any
 
 from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
@@ -62,7 +62,10 @@ def _none(name: str) -> dict[str, Any] | None:
 
 
 def _add_member(router: APIRouter, name: str, read: Read, summary: str, unlisted: Find) -> None:
-    def get_one(member: Annotated[str, Path(description="its name")], request: Request) -> Response:
+    first = read()[0]
+    named = Path(description="its name", examples=[first["name"]])
+
+    def get_one(request: Request, member: str = named) -> Response:
         by_name = {item["name"]: item for item in read()}
         found = by_name.get(member) or unlisted(member)
         if found is None:
@@ -76,7 +79,7 @@ def _add_member(router: APIRouter, name: str, read: Read, summary: str, unlisted
         f"/{name}/{{member}}",
         get_one,
         response_class=Response,
-        responses=json_answer(summary, read()[0]) | problems(404),
+        responses=json_answer(summary, first) | problems(404),
         operation_id=f"get_{name}",
         summary=f"Show one of the {name}",
     )
