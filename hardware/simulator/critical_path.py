@@ -21,8 +21,9 @@ ANY = -1  # device
 
 
 class Visit(NamedTuple):
-    """A span on the critical path, from tick `start_ticks` to `end_ticks` on one device."""
+    """A span on the critical path, by its number in the order of issue, with ticks from begin to end on one device."""
 
+    number: int
     span: ClockSpan
     device: int
     start_ticks: int
@@ -53,7 +54,7 @@ def critical_path(spans: Sequence[ClockSpan], makespan_ticks: int) -> tuple[Visi
         span = spans[number]
         start = int(span.start_ticks[np.flatnonzero(span.numbers == device)[0]])
         if start < ticks:
-            path.append(Visit(span, device, start, ticks))
+            path.append(Visit(number, span, device, start, ticks))
         ticks, device = start, ANY if span.is_joint else device
     return tuple(reversed(path))
 
@@ -85,7 +86,7 @@ def ticks_by_class(path: Sequence[Visit], mesh: Mesh) -> dict[TimeClass, int]:
     """Add up the ticks of a critical path by what has one error in common. The sum is the time of the run."""
     found: Counter[TimeClass] = Counter()
     known: dict[tuple[Mesh, tuple[tuple[Round, int], ...]], Weights] = {}
-    for span, _, start, end in path:
+    for _, span, _, start, end in path:
         own = span.mesh or mesh
         if not span.exchanges:
             found[move_class(own.device) if span.is_joint else span.time_class] += end - start

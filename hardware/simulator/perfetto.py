@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Any
 
 from tapestry.hardware.simulator.critical_path import critical_path
@@ -36,15 +37,15 @@ def _critical(execution: Execution) -> set[int]:
     """Return the numbers of the events on the critical path; of a copy, those of all its devices."""
     if execution.recovery is not None:
         return set()
-    visited: dict[int, set[int]] = {}
+    visited = defaultdict[int, set[int]](set)
     for visit in critical_path(execution.spans, execution.makespan_ticks):
-        visited.setdefault(id(visit.span), set()).add(visit.device)
+        visited[visit.number].add(visit.device)
     found, first = set[int](), 0
-    for span in execution.spans:
-        numbers = span.numbers.tolist()
-        devices = visited.get(id(span), set())
-        found |= {first + k for k, d in enumerate(numbers) if devices and (span.is_joint or d in devices)}
-        first += len(numbers)
+    for number, span in enumerate(execution.spans):
+        devices = visited.get(number, set())
+        numbers = enumerate(span.numbers.tolist(), first)
+        found |= {event for event, device in numbers if devices and (span.is_joint or device in devices)}
+        first += len(span.numbers)
     return found
 
 
