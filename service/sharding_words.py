@@ -81,6 +81,10 @@ class _Words:
         self.placements = with_boundary(self.graph, placements)
         self.mesh_axes, self.traffic, self.cost, self.fastest = mesh_axes, traffic, cost, fastest
         self.shape = traffic.program.mesh_shape
+        weights = [block for block in self.graph.sources if block.definition.get("role") == WEIGHTS]
+        self.weights_bytes = {
+            block: self.graph.tensors[block.outputs[0]].type.size_bytes for block in weights
+        }
         self.split_names = {axis: _split_names(self, axis) for axis, size in self.shape.axes if size > 1}
 
     def headline(self) -> Iterator[str]:
@@ -128,14 +132,12 @@ class _Words:
 
     def weights(self) -> str:
         """Describe how weights are stored, and what of them is gathered."""
-        sources = [block for block in self.graph.sources if block.definition.get("role") == WEIGHTS]
-        if not sources:
+        if not self.weights_bytes:
             return ""
-        sizes = {block.site: self.graph.tensors[block.outputs[0]].type.size_bytes for block in sources}
-        total = sum(sizes.values())
+        total = sum(self.weights_bytes.values())
         over = []
         for axis, size in self.shape.axes:
-            split = sum(sizes[block.site] for block in sources if axis in self._axes_of(block))
+            split = sum(n for block, n in self.weights_bytes.items() if axis in self._axes_of(block))
             if size > 1 and total and split:
                 over.append(f"{_percent(split / total)} of their bytes are split over {axis}")
         stored = enumerated(over) if over else "each device has all of them"
@@ -178,7 +180,7 @@ class _Words:
         if stages is None:
             return ""
         name = "a schedule given by hand" if stages.is_by_hand else f"the schedule {stages.schedule}"
-        return f"{_sentence(counted(stages.count, 'stage'))[:-1]} take turns by {name}."
+        return f"{counted(stages.count, 'stage')} take turns by {name}."
 
     def rounds(self) -> str:
         rounds = self.placements.rounds
@@ -187,8 +189,12 @@ class _Words:
         return f"{rounds.count} rounds, each on a slice of dimension {rounds.dim} of {rounds.source}."
 
     def recomputation(self) -> str:
-        again = [block for block in self.graph.blocks if block.repetition]
-        return f"{_sentence(counted(len(again), 'block'))[:-1]} compute a value again." if again else ""
+        again = sum(1 for block in self.graph.blocks if block.repetition)
+        return (
+            f"{counted(again, 'block')} {'computes' if again == 1 else 'compute'} a value again."
+            if again
+            else ""
+        )
 
     def offload(self) -> str:
         found = plan_offload(self.graph, self.placements)
@@ -228,17 +234,16 @@ class _Words:
         return f"{_percent(abs(own / other - 1))} {'more' if own > other else 'less'} {what}{than}"
 
     def _weights_in_short(self) -> str:
-        sources = [block for block in self.graph.sources if block.definition.get("role") == WEIGHTS]
-        if not sources:
+        if not self.weights_bytes:
             return ""
         gathered = {each.tensor for each in self._weight_copies()[0]}
-        sizes = {block.outputs[0]: self.graph.tensors[block.outputs[0]].type.size_bytes for block in sources}
+        sizes = {block.outputs[0]: size for block, size in self.weights_bytes.items()}
         if sum(sizes[tensor] for tensor in gathered) >= GATHERED_SHARE * sum(sizes.values()) > 0:
             layers = model_layers(self.graph)
             return "weights gathered " + (
                 "per layer" if len({layers.get(t) for t in gathered}) > 1 else "before use"
             )
-        is_split = any(self._axes_of(block) for block in sources)
+        is_split = any(self._axes_of(block) for block in self.weights_bytes)
         return "weights stay split" if is_split else "weights replicated"
 
     def _weight_copies(self) -> tuple[list[Redistribution], list[Redistribution]]:

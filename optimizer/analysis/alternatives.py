@@ -259,6 +259,7 @@ class _Answer:
             gene = self.space.gene_of[site]
             own = int(genes.strategies[gene])
             for value in range(self.space.families[gene].count):
+                self.check_stop()
                 changed = self._with(genes, [gene], value)
                 found = self._cost(changed)
                 if found[name] < cost[name]:
