@@ -20,7 +20,7 @@ def checked_tags(tags: Sequence[str]) -> tuple[str, ...]:
         ValueError: one has another form than tags have, or there are too many.
     """
     for tag in tags:
-        if len(tag) > LONGEST_TAG or not re.match(TAG_PATTERN, tag):
+        if len(tag) > LONGEST_TAG or not re.fullmatch(TAG_PATTERN, tag):
             raise ValueError(
                 f"a tag has 1 to {LONGEST_TAG} printable characters, no comma and no space at its ends; "
                 f"{tag[:80]!r} is none"
@@ -36,6 +36,6 @@ def checked_notes(notes: str) -> str:
     Raises:
         ValueError: they are too long, or have characters that are not printable.
     """
-    if len(notes) > LONGEST_NOTES or not re.match(NOTES_PATTERN, notes):
+    if len(notes) > LONGEST_NOTES or not re.fullmatch(NOTES_PATTERN, notes):
         raise ValueError(f"notes have at most {LONGEST_NOTES:,} printable characters, and ends of lines")
     return notes

@@ -33,6 +33,7 @@ def test_labels_that_cannot_be_are_refused(tapestry: Run, home: Path) -> None:
     run = store.runs.save_finished(finished_run(two_layers()))
     assert "say what to change" in complaint(tapestry("label", run))
     assert "no comma" in complaint(tapestry("label", run, "--tag", "a,b"))
+    assert "no comma" in complaint(tapestry("label", run, "--tag", "a\n"))
     assert "at most 20 tags" in complaint(tapestry("label", run, *(f"--tag=t{k}" for k in range(21))))
     assert "there is no run" in complaint(tapestry("label", "0" * 12, "--tag", "a"))
     assert store.runs.get(run).tags == ()
