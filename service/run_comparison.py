@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -54,7 +54,7 @@ def run_comparison_document(store: TenantStore, run_ids: Sequence[str]) -> dict[
                 "best": dict(found.best),
                 "alone": found.strictly_better,
                 "points": _points(frontiers[run.summary.id], comparable.costs[run.summary.id], names),
-                "history": _history(store, run.summary.id, names, reference),
+                "history": hypervolumes_over_time(_events(store, run.summary.id), names, reference),
             }
             for run, found in zip(runs, metrics, strict=True)
         ],
@@ -109,43 +109,40 @@ def _points(
     ]
 
 
-def _history(
-    store: TenantStore, run_id: str, names: Sequence[str], reference: Mapping[str, float]
+def hypervolumes_over_time(
+    events: Iterable[RunEvent], names: Sequence[str], reference: Mapping[str, float]
 ) -> list[list[float]] | None:
-    """Compute the hypervolume over the seconds of a search; None where its course is not stored, or by other costs."""
-    moments = list(fronts_over_time(_events(store, run_id)))
-    if not moments or not names or any(model != COST_MODEL_VERSION for _, _, model in moments):
+    """Replay the frontier of a run from its events; return pairs of seconds of searching and hypervolume.
+
+    None where its course is not stored, where there is no objective, or where another version of the cost model has
+    costed any of its plans.
+    """
+    changes = list(_changes(events))
+    models = {plan["cost_model"] for _, change in changes for plan in change["added"]}
+    if not changes or not names or models - {COST_MODEL_VERSION}:
         return None
-    last = len(moments) - 1
-    count = min(len(moments), MOST_MOMENTS)
-    chosen = sorted({round(k * last / max(1, count - 1)) for k in range(count)})
+    last, count = len(changes) - 1, min(len(changes), MOST_MOMENTS)
+    chosen = {round(k * last / max(1, count - 1)) for k in range(count)}
     corner = np.array([reference[name] for name in names])
-    history = []
-    for k in chosen:
-        seconds, costs, _ = moments[k]
-        values = np.array([[cost[name] for name in names] for cost in costs], dtype=float)
-        history.append([seconds, hypervolume(values, corner) if len(values) else 0.0])
+    front, history = dict[str, list[float]](), list[list[float]]()
+    for number, (seconds, change) in enumerate(changes):
+        for plan_id in change["removed"]:
+            front.pop(plan_id, None)
+        front |= {plan["id"]: [float(plan["cost"][name]) for name in names] for plan in change["added"]}
+        if number in chosen:
+            values = np.array(list(front.values()))
+            history.append([seconds, hypervolume(values, corner) if len(values) else 0.0])
     return history
 
 
-def fronts_over_time(
-    events: Iterator[RunEvent],
-) -> Iterator[tuple[float, tuple[Mapping[str, float], ...], int]]:
-    """Replay the frontier of a run from its events: seconds of searching, costs, and the oldest cost model of them."""
-    seconds, front = 0.0, dict[str, Mapping[str, Any]]()
+def _changes(events: Iterable[RunEvent]) -> Iterator[tuple[float, Mapping[str, Any]]]:
+    """Yield the changes of a frontier with the seconds of searching after which each was reported."""
+    seconds = 0.0
     for event in events:
         if event.kind == "progress":
             seconds = float(event.data["seconds"])
         elif event.kind == "frontier":
-            for plan_id in event.data["removed"]:
-                front.pop(plan_id, None)
-            front |= {plan["id"]: plan for plan in event.data["added"]}
-            models = [plan["cost_model"] for plan in front.values()]
-            yield (
-                seconds,
-                tuple(plan["cost"] for plan in front.values()),
-                min(models, default=COST_MODEL_VERSION),
-            )
+            yield seconds, event.data
 
 
 def _events(store: TenantStore, run_id: str) -> Iterator[RunEvent]:

@@ -12,10 +12,15 @@ from tapestry.costmodel.version import COST_MODEL_VERSION
 from tapestry.hardware import Mesh, load_mesh
 from tapestry.hardware.timing import ClassTime, TimeEstimate
 from tapestry.service.plan_comparison import plan_comparison_document
-from tapestry.service.run_comparison import option_differences, run_comparison_document
-from tapestry.service.store import Store
+from tapestry.service.run_comparison import (
+    MOST_MOMENTS,
+    hypervolumes_over_time,
+    option_differences,
+    run_comparison_document,
+)
+from tapestry.service.store import RunEvent, Store
 from tests.service.databases import file_with_tables
-from tests.service.programs import finished_run, two_layers
+from tests.service.programs import NOON, finished_run, two_layers
 
 TIME = TimeEstimate({"matrix_product.fp16": ClassTime(1e-3, 1e-4)})
 
@@ -72,3 +77,33 @@ def test_times_of_one_cost_model_are_compared_only(store: Store) -> None:
         first, second = plan_comparison_document(store, plans)["plans"]
         assert first["lead"] is None
         assert (second["lead"] is not None) == has_lead
+
+
+def frontier_events(count: int, cost_model: int = COST_MODEL_VERSION) -> list[RunEvent]:
+    """Return the events of a search in which each second a plan replaces the one before, and takes a second less."""
+    events = list[RunEvent]()
+    for k in range(count):
+        plan = {"id": f"p{k}", "cost": {"time_s": float(count - k)}, "cost_model": cost_model}
+        removed = [f"p{k - 1}"] if k else []
+        events += [
+            RunEvent(2 * k, "progress", {"seconds": float(k)}, NOON),
+            RunEvent(2 * k + 1, "frontier", {"added": [plan], "removed": removed}, NOON),
+        ]
+    return events
+
+
+def test_the_course_of_a_long_search_is_computed_at_few_moments_from_first_to_last() -> None:
+    reference = {"time_s": 100.0}
+    found = hypervolumes_over_time(frontier_events(100), ["time_s"], reference)
+    assert found is not None and len(found) == MOST_MOMENTS
+    assert found[0] == [0.0, 0.0] and found[-1] == [99.0, pytest.approx(0.99)]
+    assert all(volume == pytest.approx(seconds / 100) for seconds, volume in found)
+    assert hypervolumes_over_time(frontier_events(3), ["time_s"], reference) == [
+        [float(k), pytest.approx((97 + k) / 100)] for k in range(3)
+    ]
+
+
+def test_a_course_by_another_cost_model_or_without_events_is_not_known() -> None:
+    reference = {"time_s": 100.0}
+    assert hypervolumes_over_time(frontier_events(3, 1), ["time_s"], reference) is None
+    assert hypervolumes_over_time([], ["time_s"], reference) is None
