@@ -33,8 +33,9 @@ class ScheduledBlock(NamedTuple):
 
 
 class ScheduledCopy(NamedTuple):
-    """A copy of a schedule: of which tensor, for which reader, what it exchanges (`all_gather on gpu`), from where to
-    where, in which queues, and the bytes that all devices receive in each round.
+    """A copy of a schedule: of which tensor, for which reader, of which kind, from stage to stage, in which queues, and
+    the bytes that all devices receive each time. Its kind are its exchanges (`all_gather on gpu`), or where it moves
+    what devices have.
     """
 
     tensor: str
@@ -121,15 +122,16 @@ def _copy(space: PlanSpace, strategies: np.ndarray, state: EvaluationState, edge
     arrays = space.space
     slot, tensor = int(arrays.edge_slot[edge]), int(arrays.edge_tensor[edge])
     producer, ticks = int(arrays.made_gene[tensor]), int(state.copy_ticks[edge])
-    kinds = dict.fromkeys(each.name for each, spent in copy_classes(space, strategies, edge, ticks) if spent)
-    exchanges = [name for name in kinds if " on " in name or name.startswith("groups over")]
+    *exchanges, _ = copy_classes(space, strategies, edge, ticks)
+    kinds = list(dict.fromkeys(each.name for each, spent in exchanges if spent))
     stage, to_stage = arrays.gene_stage[[producer, slot]].tolist()
     queues = [q for q in range(arrays.queue_count) if int(state.copy_queues[edge]) >> q & 1]
+    own = next((space.mesh.queue_name(q) for q in queues if q in space.mesh.host_queues), MOVES)
     site = space.blocks[producer].outputs[tensor - int(arrays.made_tensor[arrays.made_start[producer]])]
     return ScheduledCopy(
         site,
         space.slots[slot].site,
-        " + ".join(exchanges) or MOVES,
+        " + ".join(kinds) or own,
         stage,
         to_stage,
         tuple(queues) if arrays.queue_count > 1 else (0,),

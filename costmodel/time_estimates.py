@@ -92,7 +92,10 @@ def _median(space: PlanSpace, time_class: TimeClass, ticks: int) -> int:
 def copy_classes(
     space: PlanSpace, strategies: np.ndarray, edge: int, ticks: int
 ) -> Iterator[tuple[TimeClass, int]]:
-    """Yield what the time of a copy, `ticks`, has its error in common with, and the ticks of that."""
+    """Yield what the time of a copy, `ticks`, has its error in common with, and the ticks of that.
+
+    These are its exchanges, and last what devices move within their own memories.
+    """
     phases = _phases(space, strategies, edge)
     shares = shared_ticks(phases.weights, phases.round_ticks)
     yield from shares

@@ -42,14 +42,13 @@ def alternatives_document(
     """
     known = known_objectives(program)
     bounds = all_constraints(options.constraints, mesh, known)
-    names = [*options.objectives, *(bound.objective for bound in bounds)]
-    known = known.including([known.named(name) for name in names])
+    shown = tuple(dict.fromkeys([*options.objectives, *(bound.objective for bound in bounds)]))
+    known = known.including([known.named(name) for name in shown])
     question = BlockQuestion(site, is_tied, follow, bounds, best)
     found = alternatives((plan.graph, plan.placements), question, mesh, options.compute_dtype, known)
     ranked = sorted(
         found.others, key=lambda each: [len(each.excesses) > 0, *_values(each, options.objectives)]
     )
-    shown = list(dict.fromkeys([*options.objectives, *(bound.objective for bound in bounds)]))
     signature = found.block.signature
     return {
         "block": found.block.site,

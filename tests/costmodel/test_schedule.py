@@ -72,11 +72,13 @@ def test_a_schedule_in_stages_has_every_turn_and_its_bubbles(seed: int) -> None:
 def test_copies_to_the_host_have_a_queue_of_their_own() -> None:
     mesh = with_host(load_mesh("dgx-h100"))
     space, rng = PlanSpace(offloaded_training(96, state=True), mesh), np.random.default_rng(5)
-    named = set()
+    named, kinds = set(), set()
     for genes in (random_genes(rng, space) for _ in range(5)):
         program = expand(space.graph, space.placements(genes), space.mesh_shape)
         found = check(space, genes, program)
         named |= {found.queue_names[q] for copy in found.copies for q in copy.queues}
+        kinds |= {copy.kind for copy in found.copies}
+    assert kinds >= {"to the host", "from the host"}
     assert named == {"communication", "to the host", "from the host"}
 
 
