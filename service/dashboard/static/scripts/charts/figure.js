@@ -22,7 +22,7 @@ export class Figure {
     fill(place, this.place);
     this.isWaiting = false;
     new ResizeObserver(() => this.redraw()).observe(this.place);
-    onTheme(() => this.redraw());
+    onTheme(this, this.redraw);
     this.canvas.addEventListener("pointermove", (/** @type {PointerEvent} */ event) =>
       this.hover(event.offsetX, event.offsetY),
     );
@@ -113,7 +113,11 @@ export class Figure {
   }
 }
 
+/** The page's family of fonts; no theme has another one. */
+let family = "";
+
 /** The font of figures. @param {number} size px @param {number} [weight] */
 export function font(size, weight = 400) {
-  return `${weight} ${size}px ${getComputedStyle(document.body).fontFamily}`;
+  family ||= getComputedStyle(document.body).fontFamily;
+  return `${weight} ${size}px ${family}`;
 }

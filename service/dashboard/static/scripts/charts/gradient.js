@@ -9,16 +9,24 @@ const LIGHT = ["#2b1d6e", "#3f4fb5", "#2f86c1", "#2bb0a5", "#7fce7a"];
 const DARK = ["#5b6ef0", "#3f9fe0", "#2fc4b2", "#8fdc84", "#f0e869", "#fff7c2"];
 
 /** How many different colors there are: what has the same is drawn at once. */
-export const SHADES = 32;
+const SHADES = 32;
+
+const IN_LIGHT = mixed(LIGHT);
+const IN_DARK = mixed(DARK);
 
 /** The colors, as CSS writes them, for the theme of now. @returns {string[]} */
 export function shades() {
-  const stops = (isDark() ? DARK : LIGHT).map(channels);
+  return isDark() ? IN_DARK : IN_LIGHT;
+}
+
+/** @param {string[]} colors from the least to the most @returns {string[]} */
+function mixed(colors) {
+  const stops = colors.map(channels);
   return Array.from({ length: SHADES }, (_, k) => {
     const at = (k / (SHADES - 1)) * (stops.length - 1);
     const first = Math.min(Math.floor(at), stops.length - 2);
-    const mixed = stops[first].map((value, c) => Math.round(value + (at - first) * (stops[first + 1][c] - value)));
-    return `rgb(${mixed.join(" ")})`;
+    const values = stops[first].map((value, c) => Math.round(value + (at - first) * (stops[first + 1][c] - value)));
+    return `rgb(${values.join(" ")})`;
   });
 }
 

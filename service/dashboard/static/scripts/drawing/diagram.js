@@ -54,7 +54,7 @@ export class Diagram {
       (x, y) => this.#click(x, y),
     );
     new ResizeObserver(() => this.#resize()).observe(this.canvas);
-    onTheme(() => this.recolor());
+    onTheme(this, this.recolor);
   }
 
   /** @param {Drawing} drawing */
