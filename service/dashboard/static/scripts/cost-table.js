@@ -4,7 +4,7 @@
  */
 
 import { element, fill } from "./dom.js";
-import { meter } from "./meters.js";
+import { figure, meterCell, numberHead, rowOf, tableOf } from "./tables.js";
 import { column, plain, quantity } from "./units.js";
 
 /** @typedef {{name: string, unit: string, title: string, description?: string}} Objective */
@@ -24,31 +24,17 @@ export function showCosts(place, cost, others, catalog, chosen, memory) {
     const best = others.length ? Math.min(...others.map((plan) => plan.cost[name])) : cost[name];
     const scale = column([cost[name], best], unit);
     const ratio = best > 0 ? cost[name] / best : cost[name] === best ? 1 : Infinity;
-    return element(
-      "tr",
-      { class: chosen.includes(name) ? "" : "muted" },
-      element("th", { scope: "row", title: description }, title),
-      element("td", { class: `number ${ratio === 1 ? "best" : ""}` }, scale.write(cost[name])),
-      element("td", { class: "number" }, scale.write(best)),
+    const cells = [
+      figure(scale.write(cost[name]), ratio === 1 ? "best" : ""),
+      figure(scale.write(best)),
       element("td", {}, scale.name),
-      element("td", { class: "number" }, comparison(ratio)),
-      element("td", { class: "meter-cell" }, meter(ratio === Infinity ? 0 : 1 / ratio)),
-    );
+      figure(comparison(ratio)),
+      meterCell(ratio === Infinity ? 0 : 1 / ratio),
+    ];
+    return rowOf(element("span", { title: description }, title), cells, { class: chosen.includes(name) ? "" : "muted" });
   });
-  const heads = [
-    ["", ""],
-    ["this plan", "number"],
-    ["best of the run", "number"],
-    ["", ""],
-    ["of the best", "number"],
-    ["near to it", ""],
-  ];
-  const head = heads.map(([name, kind]) => element("th", { scope: "col", class: kind }, name));
-  fill(
-    place,
-    element("table", {}, element("thead", {}, element("tr", {}, head)), element("tbody", {}, rows)),
-    ...memoryLine(memory),
-  );
+  const heads = ["", numberHead("this plan"), numberHead("best of the run"), "", numberHead("of the best"), "near to it"];
+  fill(place, tableOf(heads, rows, { label: "Costs" }), ...memoryLine(memory));
 }
 
 /** @param {Record<string, number>} memory */

@@ -5,6 +5,7 @@
 
 import { grouped, matching } from "./decisions.js";
 import { byId, element, fill, say, throttled } from "./dom.js";
+import { tableOf } from "./tables.js";
 import { plain, several } from "./units.js";
 
 /** @typedef {import("./decisions.js").Decision} Decision */
@@ -30,22 +31,12 @@ export function showDecisions(decisions) {
         ? several(found.length, "block")
         : `${plain(found.length)} of ${several(decisions.length, "block")}`,
     );
-    const head = ["", "block", "", hasKinds ? "role and type" : null, "strategy", "copies and layouts"].filter(
-      (name) => name !== null,
-    );
-    const heads = head.map((name) =>
-      element("th", { scope: "col" }, name || element("span", { class: "unseen" }, "unfold")),
-    );
+    const heads = ["", "block", "", ...(hasKinds ? ["role and type"] : []), "strategy", "copies and layouts"];
     const body = rows.flatMap((make) => make(hasKinds));
     fill(
       frame,
       found.length
-        ? element(
-            "table",
-            { class: "decisions" },
-            element("thead", {}, element("tr", {}, heads)),
-            element("tbody", {}, body),
-          )
+        ? tableOf(heads, body, { kind: "decisions" })
         : element("p", { class: "empty" }, "No block is called so."),
       groups.length > limit ? element("p", { class: "empty" }, moreButton(groups.length)) : null,
     );

@@ -4,7 +4,7 @@
  */
 
 import { element, fill } from "./dom.js";
-import { meter } from "./meters.js";
+import { figure, meterCell, rowOf, scrolling, tableOf } from "./tables.js";
 import { column, percent, rounded } from "./units.js";
 
 /**
@@ -24,20 +24,13 @@ export function showDevices(place, counts, trace, capacity) {
   const nameBy = trace
     ? new Map(trace.devices.map(({ number, name }) => [number, name.replace(/^device /, "")]))
     : null;
+  const wide = (/** @type {string} */ name, unit = "") => ({ name, unit, span: 2 });
   const heads = [
-    ["device", ""],
-    ...(trace
-      ? [
-          ["computes", "wide"],
-          ["communicates", "wide"],
-        ]
-      : []),
-    [`peak memory ${memory.name}`, "wide"],
-    [`received ${traffic.name}`, "wide"],
+    "device",
+    ...(trace ? [wide("computes"), wide("communicates")] : []),
+    wide("peak memory", memory.name),
+    wide("received", traffic.name),
   ];
-  const head = heads.map(([name, kind]) =>
-    element("th", kind ? { scope: "colgroup", colspan: 2 } : { scope: "col" }, name),
-  );
   const rows = peaks.map((/** @type {number} */ peak, /** @type {number} */ device) => {
     const busy = [0, 1].map((stream) =>
       trace && trace.end ? (busyBy?.get(device)?.[stream] ?? 0) / trace.end : 0,
@@ -45,33 +38,20 @@ export function showDevices(place, counts, trace, capacity) {
     const shares = trace
       ? busy.flatMap((share, stream) => pair(percent(share), share, stream ? "second" : ""))
       : [];
-    return element(
-      "tr",
-      {},
-      element("th", { scope: "row" }, nameBy?.get(device) ?? String(device)),
+    return rowOf(nameBy?.get(device) ?? String(device), [
       shares,
       pair(memory.write(peak), peak / most, ""),
       pair(traffic.write(received[device]), received[device] / largest, "second"),
-    );
+    ]);
   });
   const note = capacity
     ? `The largest peak is ${percent(most / capacity)} of a device's ${rounded(capacity, "GB")}.`
     : "";
-  fill(
-    place,
-    element(
-      "div",
-      { class: "table-frame tall" },
-      element("table", {}, element("thead", {}, element("tr", {}, head)), element("tbody", {}, rows)),
-    ),
-    element("p", { class: "muted small" }, note),
-  );
+  const table = tableOf(heads, rows, { label: "Devices" });
+  fill(place, scrolling(table, "What each device did", "tall"), element("p", { class: "muted small" }, note));
 }
 
 /** @param {string} text @param {number} share @param {string} kind */
 function pair(text, share, kind) {
-  return [
-    element("td", { class: "number" }, text),
-    element("td", { class: "meter-cell" }, meter(share, kind)),
-  ];
+  return [figure(text), meterCell(share, kind)];
 }

@@ -5,6 +5,7 @@
 
 import { element, fill } from "./dom.js";
 import { meter } from "./meters.js";
+import { numberHead, scrolling, tableOf } from "./tables.js";
 import { column, plain } from "./units.js";
 
 /** @typedef {{rule: string, place: string | string[], choice: string}} Move */
@@ -29,13 +30,11 @@ export function showEffects(place, explanation, catalog) {
   });
   const lost = shown.length ? losses(steps, shown[0]) : null;
   const heads = [
-    element("th", { scope: "col", class: "number" }, "move"),
-    element("th", { scope: "col" }, "rule"),
-    element("th", { scope: "col" }, "place"),
-    ...shown.map((one) =>
-      element("th", { scope: "col", class: "number" }, `${one.objective.title} ${one.name}`.trim()),
-    ),
-    lost ? element("th", { scope: "col", class: "number" }, `without it ${lost.name}`.trim()) : null,
+    numberHead("move"),
+    "rule",
+    "place",
+    ...shown.map((/** @type {ReturnType<typeof scaled>} */ one) => numberHead(one.objective.title, one.name)),
+    ...(lost ? [numberHead("without it", lost.name)] : []),
   ];
   const ends = (/** @type {string} */ title, /** @type {Record<string, number>} */ cost) =>
     element(
@@ -57,6 +56,7 @@ export function showEffects(place, explanation, catalog) {
       lost ? element("td", { class: "number small" }, lost.texts[k], nor(step)) : null,
     ),
   );
+  const all = [ends("as imported", explanation.start), rows, ends("this plan", explanation.cost)].flat();
   fill(
     place,
     explanation.as_stored === false
@@ -68,16 +68,7 @@ export function showEffects(place, explanation, catalog) {
             : "The history ends at other costs than were stored: the plan was found by another release.",
         )
       : null,
-    element(
-      "div",
-      { class: "table-frame tall", tabindex: 0, role: "region", "aria-label": "What each move changed" },
-      element(
-        "table",
-        { class: "effects" },
-        element("thead", {}, element("tr", {}, heads)),
-        element("tbody", {}, ends("as imported", explanation.start), rows, ends("this plan", explanation.cost)),
-      ),
-    ),
+    scrolling(tableOf(heads, all, { kind: "effects" }), "What each move changed", "tall"),
     element(
       "p",
       { class: "muted small" },

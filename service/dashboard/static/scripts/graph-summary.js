@@ -4,7 +4,7 @@
  */
 
 import { element, pairs } from "./dom.js";
-import { meter } from "./meters.js";
+import { figure, meterCell, numberHead, rowOf, tableOf } from "./tables.js";
 import { count, percent, plain, quantity } from "./units.js";
 
 /** @param {any} graph */
@@ -28,18 +28,9 @@ export function operatorTable(operators) {
   const rows = Object.entries(operators);
   const most = Math.max(1, ...rows.map(([, number]) => number));
   const body = rows.map(([name, number]) =>
-    element(
-      "tr",
-      {},
-      element("th", { scope: "row" }, name),
-      element("td", { class: "number" }, plain(number)),
-      element("td", { class: "meter-cell" }, meter(number / most)),
-    ),
+    rowOf(name, [figure(plain(number)), meterCell(number / most)]),
   );
-  const head = ["operator", "blocks", ""].map((name, k) =>
-    element("th", { scope: "col", class: k === 1 ? "number" : "" }, name),
-  );
-  return element("table", {}, element("thead", {}, element("tr", {}, head)), element("tbody", {}, body));
+  return tableOf(["operator", numberHead("blocks"), { name: "", isMeter: true }], body);
 }
 
 /** @param {any[]} sources */
@@ -61,6 +52,5 @@ export function sourceTable(sources) {
       ),
     );
   });
-  const head = ["input", "role", "type", "shape"].map((name) => element("th", { scope: "col" }, name));
-  return element("table", {}, element("thead", {}, element("tr", {}, head)), element("tbody", {}, body));
+  return tableOf(["input", "role", "type", "shape"], body);
 }

@@ -7,6 +7,7 @@ import { pages } from "./api.js";
 import { checkChips, markChip } from "./badges.js";
 import { element, fill } from "./dom.js";
 import { stagesText } from "./marks.js";
+import { inOrder, showSortHeads } from "./tables.js";
 import { leadCell } from "./time-errors.js";
 import { column, plain } from "./units.js";
 
@@ -64,8 +65,8 @@ export class PlanTable {
   constructor(place, onPoint) {
     this.place = place;
     this.onPoint = onPoint;
-    this.sortKey = "";
-    this.isAscending = true;
+    /** @type {import("./tables.js").Order} */
+    this.order = { key: "", isAscending: true };
     this.head = element("tr");
     this.body = element("tbody");
     /** @type {Map<string, {row: HTMLTableRowElement, plan: Plan, look: string}>} */
@@ -91,16 +92,12 @@ export class PlanTable {
   show(content) {
     this.content = content;
     const columns = columnsOf(content);
-    if (!columns.some((one) => one.key === this.sortKey))
-      this.sortKey = content.objectives[0]?.name ?? "plan";
+    if (!columns.some((one) => one.key === this.order.key))
+      this.order = { ...this.order, key: content.objectives[0]?.name ?? "plan" };
     this.#showHead(columns);
-    const by = columns.find((one) => one.key === this.sortKey) ?? columns[0];
-    const sign = this.isAscending ? 1 : -1;
+    const by = columns.find((one) => one.key === this.order.key) ?? columns[0];
     const keyed = content.plans.map((plan) => ({ plan, value: by.value(plan) }));
-    keyed.sort(
-      (a, b) =>
-        sign * (a.value < b.value ? -1 : a.value > b.value ? 1 : 0) || (a.plan.id < b.plan.id ? -1 : 1),
-    );
+    keyed.sort((a, b) => inOrder(a.value, b.value, this.order) || (a.plan.id < b.plan.id ? -1 : 1));
     const bests = new Map(
       columns
         .filter((one) => one.unit)
@@ -148,36 +145,13 @@ export class PlanTable {
 
   /** @param {Column[]} columns */
   #showHead(columns) {
-    const key = JSON.stringify([columns.map((one) => [one.title, one.unit]), this.sortKey, this.isAscending]);
+    const key = JSON.stringify([columns.map((one) => [one.title, one.unit]), this.order]);
     if (key === this.headKey) return;
     this.headKey = key;
-    const focused = this.head.contains(document.activeElement)
-      ? /** @type {any} */ (document.activeElement).dataset.key
-      : null;
-    const heads = columns.map((one) => {
-      const sorting = one.key !== this.sortKey ? "none" : this.isAscending ? "ascending" : "descending";
-      const button = element(
-        "button",
-        { type: "button", data: { key: one.key }, onclick: () => this.#sort(one.key) },
-        one.title,
-        one.unit ? element("span", { class: "unit" }, ` ${one.unit}`) : null,
-      );
-      return element(
-        "th",
-        { scope: "col", "aria-sort": sorting, class: one.isNumber ? "number" : "" },
-        button,
-      );
+    showSortHeads(this.head, columns, this.order, (order) => {
+      this.order = order;
+      if (this.content) this.show(this.content);
     });
-    fill(this.head, ...heads);
-    if (focused)
-      [...this.head.querySelectorAll("button")].find((button) => button.dataset.key === focused)?.focus();
-  }
-
-  /** @param {string} key */
-  #sort(key) {
-    this.isAscending = key === this.sortKey ? !this.isAscending : true;
-    this.sortKey = key;
-    if (this.content) this.show(this.content);
   }
 }
 

@@ -4,6 +4,7 @@
  */
 
 import { element, fill } from "./dom.js";
+import { figure, numberHead, rowOf, scrolling, tableOf } from "./tables.js";
 import { column, percent, several } from "./units.js";
 
 /** @typedef {{structures: number, views: string[], schedule_orders: string[], devices: string[],
@@ -20,32 +21,23 @@ const REACHED = 5e-4;
  * @param {import("./cost-table.js").Objective[]} catalog
  */
 export function showBounds(place, bounds, catalog) {
-  const heads = ["objective", "best", "proven bound", "", "gap"];
-  const head = heads.map((name, k) => element("th", { scope: "col", class: k % 3 ? "number" : "" }, name));
+  const heads = ["objective", numberHead("best"), numberHead("proven bound"), "", numberHead("gap")];
   const rows = Object.entries(bounds).map(([name, bound]) => row(name, bound, catalog));
   const [{ scope }] = Object.values(bounds);
-  const table = element("table", {}, element("thead", {}, element("tr", {}, head)), element("tbody", {}, rows));
-  const label = "Proven bounds, a table that scrolls";
-  fill(
-    place,
-    element("div", { class: "table-frame", tabindex: 0, role: "region", "aria-label": label }, table),
-    element("p", { class: "muted small" }, scopeText(scope)),
-  );
+  const words = element("p", { class: "muted small" }, scopeText(scope));
+  fill(place, scrolling(tableOf(heads, rows), "Proven bounds"), words);
 }
 
 /** @param {string} name @param {Bound} found @param {import("./cost-table.js").Objective[]} catalog */
 function row(name, { bound, best, gap }, catalog) {
   const known = catalog.find((objective) => objective.name === name);
   const scale = column(best === null ? [bound] : [best, bound], known?.unit ?? "");
-  return element(
-    "tr",
-    {},
-    element("th", { scope: "row", title: known?.description }, known?.title ?? name),
-    element("td", { class: "number" }, best === null ? "–" : scale.write(best)),
-    element("td", { class: "number" }, scale.write(bound)),
+  return rowOf(element("span", { title: known?.description }, known?.title ?? name), [
+    figure(best === null ? "–" : scale.write(best)),
+    figure(scale.write(bound)),
     element("td", {}, scale.name),
-    element("td", { class: "number" }, gapText(gap)),
-  );
+    figure(gapText(gap)),
+  ]);
 }
 
 /** @param {number | null} gap */

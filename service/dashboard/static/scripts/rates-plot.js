@@ -3,7 +3,8 @@
  * @module rates-plot
  */
 
-import { legend, LineChart } from "./charts/lines.js";
+import { legend, seriesColor } from "./charts/legend.js";
+import { LineChart } from "./charts/lines.js";
 import { element, fill } from "./dom.js";
 
 /** @typedef {{snapshot: number, rule: string, applied: number, credit: number, volume: number}} Row */
@@ -41,6 +42,6 @@ function linesOf(rows) {
       gained += row.credit;
       return (1000 * gained) / Math.max(applied, 1);
     });
-    return { name: rule, color: `series-${k + 1}`, x: own.map((row) => row.snapshot), y };
+    return { name: rule, color: seriesColor(k), x: own.map((row) => row.snapshot), y };
   });
 }

@@ -3,7 +3,8 @@
  * @module rule-history
  */
 
-import { legend, LineChart } from "./charts/lines.js";
+import { legend, seriesColor } from "./charts/legend.js";
+import { LineChart } from "./charts/lines.js";
 import { element, fill } from "./dom.js";
 import { follow } from "./events.js";
 import { RunState } from "./run-state.js";
@@ -64,7 +65,7 @@ function linesOf(moments) {
     const rates = own.map(({ rules }) => (1000 * rules[name].improved) / rules[name].applied);
     return {
       name,
-      color: `series-${k + 1}`,
+      color: seriesColor(k),
       x: own.map(({ seconds }) => seconds),
       y: rates,
       note: (/** @type {number} */ n) =>

@@ -4,6 +4,8 @@
  */
 
 import { element, fill } from "./dom.js";
+import { meter } from "./meters.js";
+import { tableOf } from "./tables.js";
 import { count, plain } from "./units.js";
 
 /**
@@ -18,13 +20,7 @@ export function showRules(place, rules) {
   if (!rows.length) return fill(place, element("p", { class: "empty" }, "No rule was applied yet."));
   const most = Math.max(1, ...rows.map(([, rule]) => rule.applied));
   const best = Math.max(1, ...rows.map(([, rule]) => rule.improved));
-  const head = ["rule", "applied", "improved", ""].map((name, k) =>
-    element(
-      "th",
-      { scope: "col", class: k === 1 || k === 2 ? "number" : "" },
-      name ? (k ? element("span", { class: `legend ${k === 2 ? "second" : ""}` }, name) : name) : null,
-    ),
-  );
+  const ofBar = (/** @type {string} */ name, kind = "") => ({ name: element("span", { class: `legend ${kind}` }, name), isNumber: true });
   const body = rows.map(([name, { applied, improved }]) =>
     element(
       "tr",
@@ -35,20 +31,10 @@ export function showRules(place, rules) {
       element(
         "td",
         { class: "bar-cell", "aria-hidden": "true" },
-        bar(applied / most, ""),
-        bar(improved / best, "second"),
+        meter(applied / most),
+        meter(improved / best, "second"),
       ),
     ),
   );
-  fill(
-    place,
-    element("table", {}, element("thead", {}, element("tr", {}, head)), element("tbody", {}, body)),
-  );
-}
-
-/** @param {number} share @param {string} kind */
-function bar(share, kind) {
-  const made = element("div", { class: `bar ${kind}` });
-  made.style.width = `${100 * share}%`;
-  return made;
+  fill(place, tableOf(["rule", ofBar("applied"), ofBar("improved", "second"), ""], body));
 }

@@ -5,6 +5,7 @@
 
 import { checkChip, checksOf } from "./badges.js";
 import { element, fill } from "./dom.js";
+import { numberHead, tableOf } from "./tables.js";
 import { plain } from "./units.js";
 
 const METHODS = { simulated: "while the plan ran with numbers", dry: "without numbers" };
@@ -32,9 +33,7 @@ export function showVerification(place, verified) {
       element("td", {}, predicted === counted ? "✓ equal" : element("span", { class: "fault" }, "different")),
     ),
   );
-  const head = ["", "predicted, B", "counted, B", ""].map((name, k) =>
-    element("th", { scope: "col", class: k === 1 || k === 2 ? "number" : "" }, name),
-  );
+  const heads = ["", numberHead("predicted", "B"), numberHead("counted", "B"), ""];
   const errors = Object.entries(values?.max_error ?? {}).map(
     ([sink, error]) => `${sink}: ${error === null ? "not there" : Number(error).toExponential(1)}`,
   );
@@ -51,7 +50,7 @@ export function showVerification(place, verified) {
     element(
       "div",
       { class: "table-frame" },
-      element("table", {}, element("thead", {}, element("tr", {}, head)), element("tbody", {}, rows)),
+      tableOf(heads, rows, { label: "Predicted and counted bytes" }),
     ),
     element(
       "p",

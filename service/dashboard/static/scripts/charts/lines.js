@@ -8,6 +8,7 @@ import { element } from "../dom.js";
 import { quantity } from "../units.js";
 import { frameOf, paintAxes } from "./axes.js";
 import { Figure, font } from "./figure.js";
+import { swatch } from "./legend.js";
 import { extent, Scale } from "./scale.js";
 
 /**
@@ -225,22 +226,6 @@ export class LineChart extends Figure {
     });
     this.explain(x, y, element("strong", {}, quantity(cursor, content.x.unit)), ...lines);
   }
-}
-
-/** A small square of a series' color. @param {string} name of the color */
-export function swatch(name) {
-  const made = element("span", { class: "swatch" });
-  made.style.background = `var(--${name})`;
-  return made;
-}
-
-/** The names of series beside their colors. @param {{name: string, color: string}[]} series */
-export function legend(series) {
-  return element(
-    "ul",
-    { class: "chart-legend" },
-    series.map((one) => element("li", {}, swatch(one.color), one.name)),
-  );
 }
 
 /** @param {Series[]} series @returns {(Series & {bottoms?: Float64Array})[]} */

@@ -4,6 +4,7 @@
  */
 
 import { get, problemOf } from "../api.js";
+import { seriesColor } from "../charts/legend.js";
 import { lastUpTo, LineChart } from "../charts/lines.js";
 import { byId, element, fill, say } from "../dom.js";
 import { MemoryCurve } from "../plan/memory-model.js";
@@ -66,7 +67,7 @@ class OverTime {
       this.frames.push(frame);
       this.timelines.push(null);
       if (!frame || !trace) return;
-      frame.style.borderLeftColor = `var(--series-${k + 1})`;
+      frame.style.borderLeftColor = `var(--${seriesColor(k)})`;
       byId("timelines").append(frame);
       const timeline = new Timeline(
         place,

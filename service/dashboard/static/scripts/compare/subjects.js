@@ -3,16 +3,13 @@
  * @module compare/subjects
  */
 
-import { swatch } from "../charts/lines.js";
+import { seriesColor, swatch } from "../charts/legend.js";
 import { element, fill } from "../dom.js";
 
 /** @typedef {{id: string, name: string, detail: string, page: string}} Subject */
 
 const MARK = "compare:together";
 const KEPT_MEASURES = 200;
-
-/** The color of the k-th subject. @param {number} k */
-export const colorOf = (k) => `series-${k + 1}`;
 
 /** Those who show subjects hear which one is pointed out. */
 export class Subjects {
@@ -38,7 +35,7 @@ export class Subjects {
 
   /** The color of a subject as things are: all others are pale while one is pointed out. @param {number} k */
   shade(k) {
-    return this.pointed < 0 || this.pointed === k ? colorOf(k) : "line";
+    return this.pointed < 0 || this.pointed === k ? seriesColor(k) : "line";
   }
 }
 
@@ -67,7 +64,7 @@ export function showSubjects(place, subjects, onRemove) {
     const item = element(
       "li",
       {},
-      swatch(colorOf(k)),
+      swatch(seriesColor(k)),
       element("span", {}, element("a", { href: one.page, class: "mono" }, one.name), element("div", { class: "muted small" }, one.detail)),
       canRemove
         ? element("button", { type: "button", class: "chip-close", "aria-label": `Leave ${one.name} out`, onclick: () => onRemove(one.id) }, "✕")
@@ -91,7 +88,7 @@ export function showSubjects(place, subjects, onRemove) {
  */
 export function showSubjectTable(place, subjects, rows, { label, first = "" }) {
   const heads = subjects.all.map((one, k) =>
-    element("th", { scope: "col", class: "of-subject number", data: { subject: k } }, swatch(colorOf(k)), element("span", { class: "mono" }, one.name)),
+    element("th", { scope: "col", class: "of-subject number", data: { subject: k } }, swatch(seriesColor(k)), element("span", { class: "mono" }, one.name)),
   );
   const body = rows.map((row) =>
     element(
@@ -106,7 +103,7 @@ export function showSubjectTable(place, subjects, rows, { label, first = "" }) {
   const table = element(
     "table",
     { class: "subject-table", "aria-label": label },
-    element("thead", {}, element("tr", {}, element("th", { scope: "col" }, first), heads)),
+    element("thead", {}, element("tr", {}, first ? element("th", { scope: "col" }, first) : element("td"), heads)),
     element("tbody", {}, body),
   );
   table.addEventListener("pointerover", (/** @type {any} */ event) => {

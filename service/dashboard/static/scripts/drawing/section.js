@@ -4,6 +4,7 @@
  */
 
 import { get, problemOf } from "../api.js";
+import { swatch } from "../charts/legend.js";
 import { byId, element, fill, pairs, say } from "../dom.js";
 import { problemNotice } from "../notice.js";
 import { plain, quantity, several } from "../units.js";
@@ -102,11 +103,6 @@ function showGroups(drawing, diagram) {
 /** @param {Diagram} diagram */
 function showLegend(diagram) {
   const { entries, most } = diagram.legend ?? { entries: [], most: 0 };
-  const swatch = (/** @type {string} */ fill) => {
-    const made = element("span", { class: "swatch" });
-    made.style.background = fill;
-    return made;
-  };
   const unit = UNITS[/** @type {keyof typeof UNITS} */ (diagram.by)] ?? "";
   fill(
     byId("legend"),

@@ -9,6 +9,7 @@ import { watchHealth } from "../health.js";
 import { missing, problemNotice } from "../notice.js";
 import { joined } from "../objective-list.js";
 import { isEnded } from "../run-state.js";
+import { inOrder, showSortHeads } from "../tables.js";
 import { age, column, plain, several } from "../units.js";
 
 const LIVELY_MS = 3000;
@@ -21,8 +22,10 @@ let batch;
 const programs = new Map();
 /** @type {any[]} */
 let catalog = [];
-let sortKey = "number";
-let isAscending = true;
+/** @type {import("../tables.js").Order} */
+let order = { key: "number", isAscending: true };
+const head = element("tr");
+const body = element("tbody");
 
 async function begin() {
   try {
@@ -123,10 +126,8 @@ function statusCell(entry) {
 
 function showEntries() {
   const all = columns();
-  const by = all.find((one) => one.key === sortKey) ?? all[0];
-  const sign = isAscending ? 1 : -1;
-  const compare = (/** @type {any} */ a, /** @type {any} */ b) => (a < b ? -1 : a > b ? 1 : 0);
-  const entries = [...batch.entries].sort((a, b) => sign * compare(by.value(a), by.value(b)) || a.number - b.number);
+  const by = all.find((one) => one.key === order.key) ?? all[0];
+  const entries = [...batch.entries].sort((a, b) => inOrder(by.value(a), by.value(b), order) || a.number - b.number);
   /** @type {Map<string, number>} */
   const least = new Map();
   for (const entry of batch.entries)
@@ -136,12 +137,6 @@ function showEntries() {
     }
   const isBest = (/** @type {any} */ entry, /** @type {Column} */ one) =>
     one.unit !== "" && entry.best[one.key] === least.get(`${entry.graph_id} ${one.key}`);
-  const heads = all.map((one) => {
-    const sorting = one.key !== by.key ? "none" : isAscending ? "ascending" : "descending";
-    const unit = one.unit ? element("span", { class: "unit" }, ` ${one.unit}`) : null;
-    const button = element("button", { type: "button", data: { key: one.key }, onclick: () => sort(one.key) }, one.title, unit);
-    return element("th", { scope: "col", "aria-sort": sorting, class: one.isNumber ? "number" : "" }, button);
-  });
   const rows = entries.map((entry) =>
     element(
       "tr",
@@ -151,17 +146,11 @@ function showEntries() {
       ),
     ),
   );
-  const focused = document.activeElement?.closest("#entries th") ? /** @type {any} */ (document.activeElement).dataset.key : null;
-  const table = element("table", {}, element("thead", {}, element("tr", {}, heads)), element("tbody", {}, rows));
-  fill(byId("entries"), table);
-  if (focused) table.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
-}
-
-/** @param {string} key */
-function sort(key) {
-  isAscending = key === sortKey ? !isAscending : true;
-  sortKey = key;
-  showEntries();
+  fill(body, ...rows);
+  showSortHeads(head, all, order, (wanted) => {
+    order = wanted;
+    showEntries();
+  });
 }
 
 byId("save-csv").addEventListener("click", () => {
@@ -193,5 +182,6 @@ byId("confirm-deletion").addEventListener("click", async () => {
   }
 });
 
+fill(byId("entries"), element("table", {}, element("thead", {}, head), body));
 watchHealth();
 void begin();

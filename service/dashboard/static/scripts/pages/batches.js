@@ -4,6 +4,7 @@ import { get, pages, problemOf } from "../api.js";
 import { byId, element, fill } from "../dom.js";
 import { watchHealth } from "../health.js";
 import { problemNotice } from "../notice.js";
+import { numberHead, tableOf } from "../tables.js";
 import { age, clock, plain } from "../units.js";
 
 const PER_PAGE = 50;
@@ -29,7 +30,6 @@ async function begin() {
 
 /** @param {any[]} batches */
 function show(batches) {
-  const heads = ["Batch", "Entries", "Begun"].map((name, k) => element("th", { scope: "col", class: k ? "number" : "" }, name));
   const rows = batches.map((batch) =>
     element(
       "tr",
@@ -48,8 +48,7 @@ function show(batches) {
       ),
     ),
   );
-  const head = element("thead", {}, element("tr", {}, heads));
-  fill(byId("batches"), element("table", { class: "runs-table" }, head, element("tbody", {}, rows)));
+  fill(byId("batches"), tableOf(["Batch", numberHead("Entries"), numberHead("Begun")], rows, { kind: "runs-table" }));
 }
 
 watchHealth();

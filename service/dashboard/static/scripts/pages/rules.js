@@ -7,9 +7,10 @@ import { problemNotice } from "../notice.js";
 import { showRates } from "../rates-plot.js";
 import { RuleList } from "../rules/rule-list.js";
 import { showRule } from "../rules/rule-view.js";
+import { figure, numberHead, rowOf, showTable } from "../tables.js";
 import { count, plain, several } from "../units.js";
 
-const HEAD = ["rule", "operators", "mesh", "objectives", "runs", "applied", "improved", "rate", "hypervolume"];
+const HEADS = ["rule", "operators", "mesh", "objectives", ...["runs", "applied", "improved", "rate", "hypervolume"].map((name) => numberHead(name))];
 
 async function begin() {
   try {
@@ -38,23 +39,15 @@ function showLearned({ prior, rules, snapshots }) {
       one.focus.localeCompare(other.focus) ||
       other.rate - one.rate,
   );
-  fill(
-    byId("rates"),
-    tableOf(
-      HEAD,
-      rows.map((row) => [
-        row.rule,
-        row.operator_class,
-        row.mesh_kind,
-        row.focus.replaceAll("+", ", "),
-        count(row.snapshots),
-        count(row.applied),
-        count(row.improved),
-        plain(row.rate, 2),
-        `${plain(100 * row.volume, 1)}%`,
-      ]),
-    ),
+  const cells = rows.map((row) =>
+    rowOf(row.rule, [
+      ...[row.operator_class, row.mesh_kind, row.focus.replaceAll("+", ", ")].map((text) => element("td", {}, text)),
+      ...[row.snapshots, row.applied, row.improved].map((number) => figure(count(number))),
+      figure(plain(row.rate, 2)),
+      figure(`${plain(100 * row.volume, 1)} %`),
+    ]),
   );
+  showTable(byId("rates"), HEADS, cells, "What runs have learned of rules");
 }
 
 /** The list of rules beside the chosen one; the address says which, and what was searched for. @param {any[]} rules @param {any} learned */
@@ -74,38 +67,6 @@ function showCatalog(rules, learned) {
   list.search();
   const first = rules.find((rule) => rule.name === given.get("rule")) ?? list.shown[0] ?? rules[0];
   if (first) choose(first);
-}
-
-/** A table, its numbers to the right. @param {string[]} head @param {string[][]} rows */
-function tableOf(head, rows) {
-  const first = rows[0] ?? [];
-  const kinds = head.map((_, k) => (/^[\d.,% ]+$/.test(first[k] ?? "") ? "number" : ""));
-  return element(
-    "table",
-    {},
-    element(
-      "thead",
-      {},
-      element(
-        "tr",
-        {},
-        head.map((name, k) => element("th", { scope: "col", class: kinds[k] }, name)),
-      ),
-    ),
-    element(
-      "tbody",
-      {},
-      rows.map((row) =>
-        element(
-          "tr",
-          {},
-          row.map((text, k) =>
-            k ? element("td", { class: kinds[k] }, text) : element("th", { scope: "row" }, text),
-          ),
-        ),
-      ),
-    ),
-  );
 }
 
 watchHealth();

@@ -4,15 +4,15 @@
  */
 
 import { get, problemOf } from "../api.js";
-import { legend, LineChart, swatch } from "../charts/lines.js";
+import { legend, seriesColor, swatch } from "../charts/legend.js";
+import { LineChart } from "../charts/lines.js";
 import { saveMenu } from "../charts/saving.js";
 import { byId, element, fill, say } from "../dom.js";
-import { meter } from "../meters.js";
 import { problemNotice } from "../notice.js";
+import { figure, meterCell, numberHead, rowOf, showTable } from "../tables.js";
 import { column, percent, plain, quantity, several } from "../units.js";
 import { MemoryCurve } from "./memory-model.js";
 import { whenNear } from "./near.js";
-import { figure, rowOf, showTable } from "./tables.js";
 
 const MOST_ROWS = 100;
 const NEAR_CAPACITY = 0.4; // of the capacity, from which it is drawn
@@ -80,7 +80,7 @@ class MemorySection {
     const series = this.document.roles
       .map((/** @type {string} */ name, /** @type {number} */ k) => ({
         name,
-        color: `series-${k + 1}`,
+        color: seriesColor(k),
         kind: /** @type {"area"} */ ("area"),
         x,
         y: Float64Array.from([...roles[k], roles[k][roles[k].length - 1]]),
@@ -132,11 +132,11 @@ class MemorySection {
       sizes[k] || curve.roles[k].some((bytes) => bytes > 0)
         ? [
             rowOf(
-              [swatch(`series-${k + 1}`), name],
+              [swatch(seriesColor(k)), name],
               [
                 figure(scale.write(sizes[k])),
                 figure(percent(total ? sizes[k] / total : 0)),
-                element("td", { class: "meter-cell" }, meter(total ? sizes[k] / total : 0)),
+                meterCell(total ? sizes[k] / total : 0),
               ],
             ),
           ]
@@ -145,7 +145,7 @@ class MemorySection {
     rows.push(rowOf("all", [figure(scale.write(total), "best"), figure(""), element("td", {})]));
     showTable(
       byId("memory-roles"),
-      [{ name: "role" }, { name: scale.name, isNumber: true }, { name: "share", isNumber: true }, { name: "", isMeter: true }],
+      ["role", numberHead(scale.name), numberHead("share"), { name: "", isMeter: true }],
       rows,
       "Live bytes by role",
     );
@@ -181,7 +181,7 @@ class MemorySection {
     }
     return showTable(
       byId("memory-live"),
-      [{ name: `${plain(living.length)} of them` }, { name: scale.name, isNumber: true }, { name: "share", isNumber: true }],
+      [{ name: `${plain(living.length)} of them` }, numberHead(scale.name), numberHead("share")],
       rows,
       "What lives there",
     );

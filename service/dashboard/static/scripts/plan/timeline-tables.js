@@ -3,13 +3,13 @@
  * @module plan/timeline-tables
  */
 
-import { legend, LineChart } from "../charts/lines.js";
+import { legend, seriesColor } from "../charts/legend.js";
+import { LineChart } from "../charts/lines.js";
 import { saveMenu } from "../charts/saving.js";
 import { byId, element, fill } from "../dom.js";
-import { meter } from "../meters.js";
+import { figure, meterCell, numberHead, rowOf, showTable } from "../tables.js";
 import { column, percent, plain, quantity } from "../units.js";
 import { linkUse, totals } from "./spans.js";
-import { figure, rowOf, showTable } from "./tables.js";
 
 /** @typedef {import("../trace.js").Trace} Trace */
 
@@ -45,10 +45,10 @@ export function showAccounts(cost, counts) {
       ]);
     });
   const heads = [
-    { name: "" },
-    { name: "predicted", isNumber: true },
-    { name: "counted", isNumber: true },
-    { name: "difference", isNumber: true },
+    "",
+    numberHead("predicted"),
+    numberHead("counted"),
+    numberHead("difference"),
   ];
   showTable(byId("accounts"), heads, rows, "Predicted and counted costs");
 }
@@ -69,7 +69,7 @@ export function showWaits(stages, end) {
   const share = (/** @type {number} */ seconds, /** @type {string} */ kind) => [
     figure(`${scale.write(seconds)} ${scale.name}`),
     figure(percent(end ? seconds / end : 0)),
-    element("td", { class: "meter-cell" }, meter(end ? seconds / end : 0, kind)),
+    meterCell(end ? seconds / end : 0, kind),
   ];
   const kinds = /** @type {[string, string, string][]} */ ([
     ["computes_s", "computes", ""],
@@ -87,7 +87,7 @@ export function showWaits(stages, end) {
   }
   showTable(
     byId("waits"),
-    [{ name: "" }, { name: "time", isNumber: true }, { name: "share", isNumber: true }, { name: "", isMeter: true }],
+    ["", numberHead("time"), numberHead("share"), { name: "", isMeter: true }],
     rows,
     "What stages spend their time on",
   );
@@ -121,14 +121,14 @@ export function showLongest(trace, what, onName) {
       [
         figure(scale.write(total.seconds)),
         trace.hasPath ? figure(total.critical ? scale.write(total.critical) : "–") : null,
-        element("td", { class: "meter-cell" }, meter(total.seconds / most, what === "copies" ? "second" : "")),
+        meterCell(total.seconds / most, what === "copies" ? "second" : ""),
       ],
     );
   });
   const heads = [
-    { name: "" },
-    { name: scale.name, isNumber: true },
-    ...(trace.hasPath ? [{ name: "critical", isNumber: true }] : []),
+    "",
+    numberHead(scale.name),
+    ...(trace.hasPath ? [numberHead("critical")] : []),
     { name: "", isMeter: true },
   ];
   return showTable(byId("longest"), heads, rows, "What takes longest");
@@ -160,7 +160,7 @@ export class LinkUse {
     const kind = /** @type {"area"} */ ("area");
     this.series = linkUse(trace)
       .filter(({ y }) => y.some((rate) => rate > 0))
-      .map((one, k) => ({ ...one, kind, color: k ? `series-${(k % 7) + 2}` : "communication" }));
+      .map((one, k) => ({ ...one, kind, color: k ? seriesColor(k + 1) : "communication" }));
     byId("link-use-frame").hidden = !this.series.length;
     if (!this.series.length) return;
     fill(byId("link-use-legend"), this.series.length > 1 ? legend(this.series) : null);

@@ -6,8 +6,8 @@
 import { get, problemOf } from "../api.js";
 import { byId, element, fill, say } from "../dom.js";
 import { problemNotice } from "../notice.js";
+import { figure, numberHead, rowOf, showTable } from "../tables.js";
 import { column, duration, percent, plain, quantity, several } from "../units.js";
-import { figure, rowOf, showTable } from "./tables.js";
 
 /** @typedef {{name: string, unit: string, title: string}} Objective */
 
@@ -104,9 +104,9 @@ class WhyNot {
     showTable(
       byId("why-not-table"),
       [
-        { name: "strategy" },
-        ...names.map((name, k) => ({ name: `${this.#title(name)} ${scales[k].name}`.trim(), isNumber: true })),
-        { name: "what speaks against it" },
+        "strategy",
+        ...names.map((name, k) => numberHead(this.#title(name), scales[k].name)),
+        "what speaks against it",
       ],
       [row(found.current), ...found.alternatives.map(row)],
       `Alternatives of ${found.block}`,
@@ -155,7 +155,7 @@ class WhyNot {
     const table = element("div", { class: "table-frame" });
     showTable(
       table,
-      [{ name: "copy" }, { name: "in the plan", isNumber: true }, { name: "then", isNumber: true }, { name: "change", isNumber: true }],
+      ["copy", numberHead("in the plan"), numberHead("then"), numberHead("change")],
       rows,
       "Copies that change",
     );

@@ -4,9 +4,11 @@
  */
 
 import { get, problemOf } from "../api.js";
+import { seriesColor } from "../charts/legend.js";
 import { LineChart } from "../charts/lines.js";
 import { element, fill, pairs } from "../dom.js";
 import { problemNotice } from "../notice.js";
+import { figure, numberHead, rowOf, scrolling, tableOf } from "../tables.js";
 import { count, plain, quantity, several } from "../units.js";
 import { sketchOf } from "./sketch.js";
 
@@ -104,22 +106,13 @@ function costs({ before, after, choice, choices }) {
   const rows = ROWS.map(({ name, key, text }) => {
     const [was, is] = [before.cost[key], after.cost[key]];
     const sign = is < was ? "less" : is > was ? "more" : "the same";
-    return element(
-      "tr",
-      {},
-      element("th", { scope: "row" }, name),
-      element("td", { class: "number" }, text(was)),
-      element("td", { class: "number" }, text(is)),
-      element("td", { class: is < was ? "better" : is > was ? "worse" : "" }, sign),
-    );
+    const kind = is < was ? "better" : is > was ? "worse" : "";
+    return rowOf(name, [figure(text(was)), figure(text(is)), element("td", { class: kind }, sign)]);
   });
-  const head = ["on this example", "before", "after", ""].map((name, k) =>
-    element("th", { scope: "col", class: k === 1 || k === 2 ? "number" : "" }, name),
-  );
   return element(
     "div",
     { class: "rule-costs" },
-    element("table", {}, element("thead", {}, element("tr", {}, head)), element("tbody", {}, rows)),
+    tableOf(["on this example", numberHead("before"), numberHead("after"), ""], rows),
     choice && element("p", { class: "muted small" }, `Drawn with the choice ${choice}, one of ${choices.length}.`),
   );
 }
@@ -129,26 +122,13 @@ function rates(name, { rules }) {
   const own = rules.filter((row) => row.rule === name).sort((one, other) => other.rate - one.rate);
   if (!own.length) return [element("p", { class: "empty" }, "No run of this release has tried it yet.")];
   const rows = own.map((row) =>
-    element(
-      "tr",
-      {},
-      element("th", { scope: "row" }, `${row.operator_class}, ${row.mesh_kind}`),
-      ...[count(row.applied), count(row.improved), plain(row.rate, 2)].map((text) =>
-        element("td", { class: "number" }, text),
-      ),
+    rowOf(
+      `${row.operator_class}, ${row.mesh_kind}`,
+      [count(row.applied), count(row.improved), plain(row.rate, 2)].map((text) => figure(text)),
     ),
   );
-  const head = ["operators, mesh", "applied", "improved", "credit by 1,000"].map((title, k) =>
-    element("th", { scope: "col", class: k ? "number" : "" }, title),
-  );
-  return [
-    element("div", { class: "rule-rates" }),
-    element(
-      "div",
-      { class: "table-frame", tabindex: 0, role: "region", "aria-label": `Rates of ${name}, a table that scrolls` },
-      element("table", {}, element("thead", {}, element("tr", {}, head)), element("tbody", {}, rows)),
-    ),
-  ];
+  const heads = ["operators, mesh", ...["applied", "improved", "credit by 1,000"].map((title) => numberHead(title))];
+  return [element("div", { class: "rule-rates" }), scrolling(tableOf(heads, rows), `Rates of ${name}`)];
 }
 
 /** @param {HTMLElement} place @param {string} name @param {any[]} snapshots */
@@ -160,7 +140,7 @@ function showRates(place, name, snapshots) {
     series: [
       {
         name,
-        color: "series-1",
+        color: seriesColor(0),
         x: own.map((row) => row.snapshot),
         y: own.map((row) => (1000 * row.credit) / Math.max(row.applied, 1)),
       },

@@ -3,10 +3,11 @@
  * @module sharding/block-panel
  */
 
+import { seriesColor, swatch } from "../charts/legend.js";
 import { byId, element, fill, pairs } from "../dom.js";
+import { figure, numberHead, rowOf, tableOf } from "../tables.js";
 import { plain, quantity, several } from "../units.js";
 import { kindText } from "./columns.js";
-import { axisSwatch, tableOf } from "./mesh-tables.js";
 import { overText, roundsText } from "./moved-list.js";
 
 /** @typedef {import("./columns.js").Columns} Columns */
@@ -64,19 +65,19 @@ function signatureTable(columns, block) {
       "tr",
       {},
       element("th", { scope: "row", class: "mono" }, name),
-      element("td", { class: "number" }, plain(size)),
+      figure(plain(size)),
       element("td", {}, kind),
       element(
         "td",
         {},
         subs.length
-          ? columns.axesOf(subs).flatMap((axis) => [axisSwatch(axis), `${columns.mesh.axes[axis].name} `])
+          ? columns.axesOf(subs).flatMap((axis) => [swatch(seriesColor(axis)), `${columns.mesh.axes[axis].name} `])
           : element("span", { class: "muted" }, "–"),
       ),
-      element("td", { class: "number" }, parts > 1 ? plain(parts) : element("span", { class: "muted" }, "1")),
+      figure(plain(parts), parts > 1 ? "" : "muted"),
     );
   });
-  return element("div", { class: "table-frame" }, tableOf(["dimension", "size", "role", "split over", "parts"], rows, [1, 4]));
+  return element("div", { class: "table-frame" }, tableOf(["dimension", numberHead("size"), "role", "split over", numberHead("parts")], rows));
 }
 
 /** What it reads and makes. @param {Columns} columns @param {number} block @param {(tensor: number) => void} onTensor */
@@ -85,13 +86,10 @@ function tensorTable(columns, block, onTensor) {
   const link = (/** @type {number} */ tensor) =>
     element("button", { type: "button", class: "site", onclick: () => onTensor(tensor) }, tensors.name[tensor]);
   const row = (/** @type {string} */ use, /** @type {number} */ tensor, /** @type {number} */ sharding, /** @type {string} */ layout, /** @type {any} */ how) =>
-    element(
-      "tr",
-      {},
-      element("th", { scope: "row" }, use),
+    rowOf(use, [
       element("td", {}, link(tensor), element("div", { class: "mono muted" }, columns.text(sharding), layout ? `, ${layout}` : "")),
       element("td", { class: "small" }, how),
-    );
+    ]);
   const read = columns.readsOfBlock[block].map((k) => {
     const number = reads.redistribution[k];
     const how =
@@ -102,7 +100,7 @@ function tensorTable(columns, block, onTensor) {
   });
   const made = columns.madeBy[block].map((tensor) => row("makes", tensor, tensors.sharding[tensor], tensors.layout[tensor], ""));
   if (!read.length && !made.length) return null;
-  return element("div", { class: "table-frame" }, tableOf(["use", "tensor, sharding", "comes by"], [...read, ...made], []));
+  return element("div", { class: "table-frame" }, tableOf(["use", "tensor, sharding", "comes by"], [...read, ...made]));
 }
 
 /** The moves that name a block, and a way to its whole history. @param {any[]} moves @param {string} site */

@@ -9,9 +9,6 @@
 /** @typedef {{dims: [string, number, string][], inputs: number[][], outputs: number[][]}} Signature */
 /** @typedef {{box: [number, number][], devices: number[]}} Piece a part of a tensor, and the devices of a stage that hold it */
 
-/** Colors of mesh axes, by their place: tokens of the styles. */
-const AXIS_COLORS = ["axis-1", "axis-2", "axis-3", "axis-4"];
-
 export const KIND_NAMES = {
   all_gather: "all-gather",
   all_reduce: "all-reduce",
@@ -75,11 +72,6 @@ export class Columns {
   /** How many devices a stage has. */
   get stageDevices() {
     return this.mesh.devices.length / this.mesh.stages;
-  }
-
-  /** The color token of a mesh axis. @param {number} axis its number */
-  static colorOf(axis) {
-    return AXIS_COLORS[axis % AXIS_COLORS.length];
   }
 
   /** The mesh axes of sub-axes, the slowest first, each once. @param {number[]} subAxes @returns {number[]} */

@@ -3,10 +3,11 @@
  * @module sharding/matrix
  */
 
+import { seriesColor, swatch } from "../charts/legend.js";
 import { element, fill } from "../dom.js";
+import { figure, tableOf } from "../tables.js";
 import { plain, quantity } from "../units.js";
 import { kindText } from "./columns.js";
-import { axisSwatch } from "./mesh-tables.js";
 
 /** @typedef {import("./columns.js").Columns} Columns */
 /** @typedef {{name: string, holds: (moved: number) => boolean}} Choice of redistributions */
@@ -50,14 +51,14 @@ export class Matrix {
         mesh.axes.map((/** @type {any} */ axis, /** @type {number} */ a) =>
           this.#cell(matrix.bytes[k][a], most, `${kindText(kind)} over ${axis.name}`, (each) => ofKind(each) && axesOfMoved[each].has(axis.name)),
         ),
-        element("td", { class: "number" }, quantity(sum, "B")),
-        element("td", { class: "number" }, plain(matrix.times[k])),
-        element("td", { class: "number" }, quantity(matrix.seconds[k], "s")),
+        figure(quantity(sum, "B")),
+        figure(plain(matrix.times[k])),
+        figure(quantity(matrix.seconds[k], "s")),
       );
     });
     const heads = [
       "kind",
-      ...mesh.axes.map((/** @type {any} */ axis, /** @type {number} */ a) => [axisSwatch(a), `over ${axis.name}`]),
+      ...mesh.axes.map((/** @type {any} */ axis, /** @type {number} */ a) => [swatch(seriesColor(a)), `over ${axis.name}`]),
       ...["all axes", "made", "time of all"],
     ];
     this.#table(heads, rows);
@@ -97,8 +98,8 @@ export class Matrix {
 
   /** @param {number} bytes @param {number} most @param {string} name @param {(moved: number) => boolean} holds @param {number} [count] of what moves nothing between devices */
   #cell(bytes, most, name, holds, count = 0) {
-    if (!bytes && !count) return element("td", { class: "number muted" }, "–");
-    const cell = element("td", { class: "number" }, this.#button(quantity(bytes, "B"), name, holds, `${name}: ${quantity(bytes, "B")}`));
+    if (!bytes && !count) return figure("–", "muted");
+    const cell = figure(this.#button(quantity(bytes, "B"), name, holds, `${name}: ${quantity(bytes, "B")}`));
     const shade = LEAST_SHADE + (MOST_SHADE - LEAST_SHADE) * Math.sqrt(bytes / most);
     cell.style.background = `color-mix(in srgb, var(--communication) ${shade}%, transparent)`;
     return cell;
@@ -128,14 +129,8 @@ export class Matrix {
   /** @param {any[]} heads @param {any[]} rows */
   #table(heads, rows) {
     if (!rows.length) return fill(this.place, element("p", { class: "empty" }, "Nothing is redistributed: each device has what it reads."));
-    fill(
-      this.place,
-      element(
-        "table",
-        { class: "matrix" },
-        element("thead", {}, element("tr", {}, heads.map((head, k) => element("th", { scope: "col", class: k ? "number" : null }, head)))),
-        element("tbody", {}, rows),
-      ),
-    );
+    const [first, ...others] = heads;
+    fill(this.place, tableOf([first, ...others.map((name) => ({ name, isNumber: true }))], rows, { kind: "matrix" }));
+    return undefined;
   }
 }

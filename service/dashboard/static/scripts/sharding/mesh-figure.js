@@ -4,10 +4,12 @@
  */
 
 import { Figure, font } from "../charts/figure.js";
+import { seriesColor } from "../charts/legend.js";
 import { color } from "../colors.js";
 import { element } from "../dom.js";
 import { quantity } from "../units.js";
-import { Columns } from "./columns.js";
+
+/** @typedef {import("./columns.js").Columns} Columns */
 
 const MARGIN = 16;
 const MOST_CELL = 92;
@@ -93,7 +95,7 @@ export class MeshFigure extends Figure {
     const bytes = axes[axis].received_bytes[device];
     const place = axes.length - 1 - axis;
     const half = cell / 2;
-    pen.strokeStyle = color(Columns.colorOf(axis));
+    pen.strokeStyle = color(seriesColor(axis));
     pen.lineWidth = 1;
     pen.globalAlpha = 0.5;
     pen.beginPath();
@@ -161,7 +163,7 @@ export class MeshFigure extends Figure {
       const [fx, fy, cell] = this.#at(devices[links.from[k]]);
       const [a, b] = [this.columns.placeOf(device), this.columns.placeOf(links.from[k])];
       const axis = axes.findIndex((/** @type {any} */ _, /** @type {number} */ each) => a[each] !== b[each]);
-      pen.strokeStyle = color(Columns.colorOf(Math.max(0, axis)));
+      pen.strokeStyle = color(seriesColor(Math.max(0, axis)));
       pen.globalAlpha = 0.75;
       pen.lineWidth = Math.max(1, (WIDEST / 2) * Math.sqrt(links.bytes[k] / most));
       pen.beginPath();

@@ -3,18 +3,13 @@
  * @module sharding/mesh-tables
  */
 
+import { seriesColor, swatch } from "../charts/legend.js";
 import { element } from "../dom.js";
+import { figure, numberHead, rowOf, tableOf } from "../tables.js";
 import { column, percent, plain, quantity } from "../units.js";
-import { Columns } from "./columns.js";
 
+/** @typedef {import("./columns.js").Columns} Columns */
 /** @typedef {import("./columns.js").Axis} Axis */
-
-/** A spot in the color of a mesh axis. @param {number} axis */
-export function axisSwatch(axis) {
-  const made = element("span", { class: "swatch", "aria-hidden": "true" });
-  made.style.background = `var(--${Columns.colorOf(axis)})`;
-  return made;
-}
 
 /** @param {Columns} columns */
 export function axisTable(columns) {
@@ -22,20 +17,17 @@ export function axisTable(columns) {
   const total = columns.totals.traffic_bytes;
   const rows = axes.map((/** @type {Axis} */ axis, /** @type {number} */ k) => {
     const sum = axis.received_bytes.reduce((all, bytes) => all + bytes, 0);
-    return element(
-      "tr",
-      {},
-      element("th", { scope: "row" }, axisSwatch(k), axis.name),
-      element("td", { class: "number" }, plain(axis.size)),
+    return rowOf([swatch(seriesColor(k)), axis.name], [
+      figure(plain(axis.size)),
       element("td", {}, axis.topology.replaceAll("_", " ")),
-      element("td", { class: "number" }, quantity(axis.bandwidth_bytes_per_s, "B/s")),
-      element("td", { class: "number" }, quantity(sum, "B")),
-      element("td", { class: "number" }, total ? percent(sum / total) : "–"),
-      element("td", { class: "number" }, quantity(Math.max(0, ...axis.received_bytes), "B")),
-    );
+      figure(quantity(axis.bandwidth_bytes_per_s, "B/s")),
+      figure(quantity(sum, "B")),
+      figure(total ? percent(sum / total) : "–"),
+      figure(quantity(Math.max(0, ...axis.received_bytes), "B")),
+    ]);
   });
-  const heads = ["axis", "size", "links", "of one, each way", "received by all", "share", "most by one device"];
-  return tableOf(heads, rows, [1, 3, 4, 5, 6]);
+  const figures = ["of one, each way", "received by all", "share", "most by one device"];
+  return tableOf(["axis", numberHead("size"), "links", ...figures.map((name) => numberHead(name))], rows);
 }
 
 /** @param {Columns} columns */
@@ -48,15 +40,12 @@ export function deviceTable(columns) {
       {},
       element("th", { scope: "row", class: "number" }, plain(number)),
       element("td", {}, columns.deviceName(device)),
-      stages > 1 ? element("td", { class: "number" }, plain(Math.floor(device / columns.stageDevices))) : null,
-      axes.map((/** @type {Axis} */ axis, /** @type {number} */ k) =>
-        element("td", { class: "number" }, writers[k].write(axis.received_bytes[device])),
-      ),
+      stages > 1 ? figure(plain(Math.floor(device / columns.stageDevices))) : null,
+      axes.map((/** @type {Axis} */ axis, /** @type {number} */ k) => figure(writers[k].write(axis.received_bytes[device]))),
     ),
   );
-  const own = stages > 1 ? ["device", "place", "stage"] : ["device", "place"];
-  const heads = [...own, ...axes.map((/** @type {Axis} */ axis, /** @type {number} */ k) => `over ${axis.name} (${writers[k].name})`)];
-  return tableOf(heads, rows, heads.map((_, k) => k).filter((k) => k !== 1));
+  const received = axes.map((/** @type {Axis} */ axis, /** @type {number} */ k) => numberHead(`over ${axis.name}`, writers[k].name));
+  return tableOf([numberHead("device"), "place", ...(stages > 1 ? [numberHead("stage")] : []), ...received], rows);
 }
 
 /** What each device receives, as rows of a file. @param {Columns} columns */
@@ -69,18 +58,4 @@ export function deviceRows(columns) {
     ...axes.map((/** @type {Axis} */ axis) => axis.received_bytes[device]),
   ]);
   return [head, ...rows];
-}
-
-/** @param {string[]} heads @param {any[]} rows @param {number[]} numbers columns of figures */
-export function tableOf(heads, rows, numbers) {
-  return element(
-    "table",
-    {},
-    element(
-      "thead",
-      {},
-      element("tr", {}, heads.map((head, k) => element("th", { scope: "col", class: numbers.includes(k) ? "number" : null }, head))),
-    ),
-    element("tbody", {}, rows),
-  );
 }

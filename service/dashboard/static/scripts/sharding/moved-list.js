@@ -5,9 +5,10 @@
 
 import { pattern } from "../decisions.js";
 import { element, fill, say } from "../dom.js";
+import { meter } from "../meters.js";
+import { figure, numberHead, rowOf, tableOf } from "../tables.js";
 import { column, plain, several } from "../units.js";
 import { kindText } from "./columns.js";
-import { tableOf } from "./mesh-tables.js";
 
 /** @typedef {import("./columns.js").Columns} Columns */
 /** @typedef {{name: string, members: number[], bytes: number, seconds: number, times: number}} Group */
@@ -54,10 +55,11 @@ export class MovedList {
     const kind = this.choice ? `: ${this.choice.name.replaceAll("_", "-").replaceAll("+", " + ")}` : "";
     say(this.status, `${several(all.length, "redistribution")}${kind}`);
     const rows = groups.slice(0, this.limit).map((group) => this.#row(group, sizes, times, bytes));
-    const heads = ["tensor → first reader, from → to", "", "exchange", "made", `bytes (${sizes.name})`, `time (${times.name})`];
+    const figures = [numberHead("made"), numberHead("bytes", sizes.name), numberHead("time", times.name)];
+    const heads = ["tensor → first reader, from → to", "", "exchange", ...figures];
     fill(
       this.place,
-      rows.length ? tableOf(heads, rows, [3, 4, 5]) : null,
+      rows.length ? tableOf(heads, rows) : null,
       groups.length > this.limit
         ? element(
             "p",
@@ -73,22 +75,20 @@ export class MovedList {
     const { moved } = this.columns;
     const [first] = group.members;
     const isChosen = group.members.includes(this.chosen);
-    const share = element("div", { class: "bar-track" }, element("div", { class: "bar" }));
-    share.firstElementChild.style.width = `${total ? (100 * group.bytes) / total : 0}%`;
-    return element(
-      "tr",
-      { class: isChosen ? "is-marked" : null },
-      element(
-        "th",
-        { scope: "row" },
+    const share = meter(total ? group.bytes / total : 0);
+    return rowOf(
+      [
         element("button", { type: "button", class: "site", "aria-pressed": String(isChosen), onclick: () => this.onChoose(isChosen ? this.#next(group) : first) }, group.name),
         element("div", { class: "muted" }, `${this.columns.formText(first, "from")} → ${this.columns.formText(first, "to")}`),
-      ),
-      element("td", { class: "number muted" }, group.members.length > 1 ? `× ${plain(group.members.length)}` : ""),
-      element("td", { class: "small" }, kindText(moved.kind[first]), overText(this.columns, first)),
-      element("td", { class: "number" }, `${plain(group.times)} ×`),
-      element("td", { class: "number" }, sizes.write(group.bytes), share),
-      element("td", { class: "number" }, times.write(group.seconds)),
+      ],
+      [
+        figure(group.members.length > 1 ? `× ${plain(group.members.length)}` : "", "muted"),
+        element("td", { class: "small" }, kindText(moved.kind[first]), overText(this.columns, first)),
+        figure(`${plain(group.times)} ×`),
+        figure([sizes.write(group.bytes), share]),
+        figure(times.write(group.seconds)),
+      ],
+      { class: isChosen ? "is-marked" : null },
     );
   }
 

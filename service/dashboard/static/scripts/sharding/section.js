@@ -4,6 +4,7 @@
  */
 
 import { get, problemOf } from "../api.js";
+import { seriesColor, swatch } from "../charts/legend.js";
 import { saveMenu } from "../charts/saving.js";
 import { save } from "../copying.js";
 import { csvOf } from "../csv.js";
@@ -14,7 +15,7 @@ import { showBlock } from "./block-panel.js";
 import { Columns } from "./columns.js";
 import { Matrix } from "./matrix.js";
 import { MeshFigure } from "./mesh-figure.js";
-import { axisSwatch, axisTable, deviceRows, deviceTable } from "./mesh-tables.js";
+import { axisTable, deviceRows, deviceTable } from "./mesh-tables.js";
 import { MovedList, movedRows } from "./moved-list.js";
 import { withSharding } from "./overlay.js";
 import { TensorViews } from "./tensor-views.js";
@@ -110,7 +111,7 @@ class ShardingSection {
     fill(
       byId("axis-legend"),
       axes.map((/** @type {{name: string, size: number}} */ { name, size }, /** @type {number} */ k) =>
-        element("li", {}, axisSwatch(k), `cut over ${name} (${size})`),
+        element("li", {}, swatch(seriesColor(k)), `cut over ${name} (${size})`),
       ),
       element("li", {}, element("span", { class: "sheet-sign", "aria-hidden": "true" }), "sheets behind: equal copies"),
       element("li", {}, element("span", { class: "sheet-sign partial", "aria-hidden": "true" }), "dashed: terms of a sum"),

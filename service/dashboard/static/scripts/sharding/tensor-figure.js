@@ -5,11 +5,13 @@
  */
 
 import { Figure, font } from "../charts/figure.js";
+import { seriesColor } from "../charts/legend.js";
 import { color } from "../colors.js";
 import { element } from "../dom.js";
 import { plain, quantity, several } from "../units.js";
 import { contains, cutLines, facesOf, layOut, shownDims } from "./box-layout.js";
-import { Columns } from "./columns.js";
+
+/** @typedef {import("./columns.js").Columns} Columns */
 
 const MARGIN = { left: 34, right: 12, top: 14, bottom: 26 };
 const SHEET = 5; // px between sheets
@@ -81,7 +83,7 @@ export class TensorFigure extends Figure {
     pen.fillStyle = color("surface");
     pen.fill();
     const axes = this.columns.axesOf(this.sharding.partial.length ? this.sharding.partial : this.sharding.replicated);
-    pen.strokeStyle = axes.length ? color(Columns.colorOf(axes[0])) : color("line-strong");
+    pen.strokeStyle = axes.length ? color(seriesColor(axes[0])) : color("line-strong");
     pen.lineWidth = 1;
     pen.setLineDash(this.sharding.partial.length ? [3, 3] : []);
     pen.stroke();
@@ -99,7 +101,7 @@ export class TensorFigure extends Figure {
     for (const dim of cut.length ? cut : [-1]) {
       const fastest = dim < 0 ? undefined : this.columns.axesOf(this.sharding.axes[dim]).at(-1);
       pen.globalAlpha = (0.24 + shade + 0.2 * this.#parity(piece, dim)) / Math.sqrt(Math.max(1, cut.length));
-      pen.fillStyle = color(fastest === undefined ? "line-strong" : Columns.colorOf(fastest));
+      pen.fillStyle = color(fastest === undefined ? "line-strong" : seriesColor(fastest));
       pen.fill();
     }
     pen.globalAlpha = 1;
@@ -123,7 +125,7 @@ export class TensorFigure extends Figure {
     const isDense = Math.max(0, ...this.dims.map((dim) => this.boundaries(dim).length)) > MOST_CUTS;
     for (const [place, dim] of [...this.dims].reverse().entries()) {
       for (const { at, axis } of this.boundaries(dim).sort((a, b) => b.axis - a.axis)) {
-        pen.strokeStyle = color(Columns.colorOf(axis));
+        pen.strokeStyle = color(seriesColor(axis));
         pen.lineWidth = axis === this.columns.axesOf(this.sharding.axes[dim])[0] ? 2.2 : 1.2;
         pen.globalAlpha = isDense ? 0.4 : 1;
         this.#lines(pen, cutLines(place + 1, at, isDeep, layout));
@@ -210,7 +212,7 @@ export class TensorFigure extends Figure {
   #inDims(pen, dim, write) {
     if (dim === undefined) return;
     const axes = this.columns.axesOf(this.sharding.axes[dim]);
-    pen.fillStyle = color(axes.length ? Columns.colorOf(axes[0]) : "muted");
+    pen.fillStyle = color(axes.length ? seriesColor(axes[0]) : "muted");
     write((name) => name(dim));
   }
 
