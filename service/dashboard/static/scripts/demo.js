@@ -3,9 +3,9 @@
  * @module demo
  */
 
-import { exampleFile, pages, post, problemOf, uploadGraph } from "./api.js";
+import { exampleFile, pages, post, uploadGraph } from "./api.js";
 import { fill, say } from "./dom.js";
-import { problemNotice } from "./notice.js";
+import { errorNotice } from "./notice.js";
 
 /**
  * @param {HTMLButtonElement} button whose `data-demo` says which model and which run
@@ -22,7 +22,7 @@ export function enableDemo(button, status) {
       const { id } = await post("/v1/runs", { ...run, graph_id: graph.id });
       location.assign(pages.run(id));
     } catch (error) {
-      fill(status, problemNotice(problemOf(error)));
+      fill(status, errorNotice(error));
       button.disabled = false;
     }
   });

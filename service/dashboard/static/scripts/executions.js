@@ -7,7 +7,7 @@ import { get, post, problemOf } from "./api.js";
 import { statusBadge } from "./badges.js";
 import { showDevices } from "./device-table.js";
 import { byId, element, fill, say } from "./dom.js";
-import { problemNotice } from "./notice.js";
+import { errorNotice, problemNotice } from "./notice.js";
 import { whenNear } from "./plan/near.js";
 import { LinkUse, showAccounts, showLongest, showWaits } from "./plan/timeline-tables.js";
 import { isEnded } from "./run-state.js";
@@ -123,7 +123,7 @@ export class Executions {
       for (const part of ["waits", "waits-title"]) byId(part).hidden = false;
     } catch (error) {
       say(byId("time"), "");
-      fill(byId("execution-problem"), problemNotice(problemOf(error)));
+      fill(byId("execution-problem"), errorNotice(error));
     }
   }
 
@@ -171,7 +171,7 @@ export class Executions {
     try {
       return readTrace(await get(execution.links.trace));
     } catch (error) {
-      fill(byId("execution-problem"), problemNotice(problemOf(error)));
+      fill(byId("execution-problem"), errorNotice(error));
       return null;
     }
   }
@@ -186,7 +186,7 @@ export class Executions {
       this.known.unshift(await get(`/v1/executions/${id}`));
       await this.show(id);
     } catch (error) {
-      fill(byId("execution-problem"), problemNotice(problemOf(error)));
+      fill(byId("execution-problem"), errorNotice(error));
     }
     byId("execute").disabled = false;
   }
@@ -204,7 +204,7 @@ export class Executions {
         if (isEnded(execution.status)) return this.show(id);
         if (isNews) fill(byId("execution-status"), statusBadge(execution.status));
       } catch (error) {
-        if (problemOf(error).status) return fill(byId("execution-problem"), problemNotice(problemOf(error)));
+        if (problemOf(error).status) return fill(byId("execution-problem"), errorNotice(error));
       }
     }
   }

@@ -3,10 +3,10 @@
  * @module explaining
  */
 
-import { get, problemOf } from "./api.js";
+import { get } from "./api.js";
 import { byId, fill, say } from "./dom.js";
 import { showEffects } from "./effect-table.js";
-import { problemNotice } from "./notice.js";
+import { errorNotice } from "./notice.js";
 import { showBlockHistory } from "./block-history.js";
 
 export class Explaining {
@@ -60,7 +60,7 @@ export class Explaining {
       fill(byId("explaining-trouble"));
     } catch (error) {
       this.pending = null;
-      fill(byId("explaining-trouble"), problemNotice(problemOf(error)));
+      fill(byId("explaining-trouble"), errorNotice(error));
     }
     say(this.button, "What each move changed");
     this.button.disabled = false;

@@ -3,10 +3,10 @@
  * @module graph-picker
  */
 
-import { exampleFile, get, problemOf, uploadGraph } from "./api.js";
+import { exampleFile, get, uploadGraph } from "./api.js";
 import { byId, element, fill, say } from "./dom.js";
 import { graphFigures } from "./graph-summary.js";
-import { problemNotice } from "./notice.js";
+import { errorNotice, problemNotice } from "./notice.js";
 import { age, percent } from "./units.js";
 
 const MOST = 200;
@@ -69,7 +69,7 @@ export class GraphPicker {
         this.graphs?.find((one) => one.id === id) ?? (await get(`/v1/graphs/${encodeURIComponent(id)}`));
       if (mine === this.latest) this.#chosen(graph);
     } catch (error) {
-      fill(byId("graph-status"), problemNotice(problemOf(error)));
+      fill(byId("graph-status"), errorNotice(error));
     }
   }
 
@@ -129,7 +129,7 @@ export class GraphPicker {
       );
       this.#chosen(graph);
     } catch (error) {
-      fill(byId("graph-status"), problemNotice(problemOf(error)));
+      fill(byId("graph-status"), errorNotice(error));
     }
     byId("file").value = "";
     byId("import-example").disabled = false;

@@ -31,6 +31,11 @@ export function problemNotice(problem, ...more) {
   );
 }
 
+/** A notice about whatever went wrong. @param {unknown} error */
+export function errorNotice(error) {
+  return problemNotice(problemOf(error));
+}
+
 /**
  * What a page says in place of its content when that cannot be had, with its heading.
  * @param {unknown} error

@@ -3,10 +3,10 @@
  * @module drawing/section
  */
 
-import { get, problemOf } from "../api.js";
+import { get } from "../api.js";
 import { swatch } from "../charts/legend.js";
 import { byId, element, fill, pairs, say } from "../dom.js";
-import { problemNotice } from "../notice.js";
+import { errorNotice } from "../notice.js";
 import { plain, quantity, several } from "../units.js";
 import { amountFill, coloringsOf, UNITS } from "./coloring.js";
 import { Diagram } from "./diagram.js";
@@ -32,7 +32,7 @@ export async function showDrawing(path) {
     drawing = await get(path);
   } catch (error) {
     section.hidden = false;
-    fill(section, element("header", {}, element("h2", {}, "Diagram")), problemNotice(problemOf(error)));
+    fill(section, element("header", {}, element("h2", {}, "Diagram")), errorNotice(error));
     return null;
   }
   section.hidden = false;

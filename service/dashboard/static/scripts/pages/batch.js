@@ -1,12 +1,12 @@
 /** One batch: its progress, and a table of its entries with their best values. */
 
-import { get, pages, post, problemOf, remove } from "../api.js";
+import { get, pages, post, remove } from "../api.js";
 import { statusBadge } from "../badges.js";
 import { save } from "../copying.js";
 import { csvOf } from "../csv.js";
 import { byId, element, fill, say } from "../dom.js";
 import { watchHealth } from "../health.js";
-import { missing, problemNotice } from "../notice.js";
+import { errorNotice, missing } from "../notice.js";
 import { joined } from "../objective-list.js";
 import { isEnded } from "../run-state.js";
 import { inOrder, showSortHeads } from "../tables.js";
@@ -48,7 +48,7 @@ async function watch() {
       batch = await get(path);
       show();
     } catch (error) {
-      fill(byId("trouble"), problemNotice(problemOf(error)));
+      fill(byId("trouble"), errorNotice(error));
     }
   }
 }
@@ -168,7 +168,7 @@ byId("cancel").addEventListener("click", async () => {
     batch = await post(`${path}/cancel`, {});
     show();
   } catch (error) {
-    fill(byId("trouble"), problemNotice(problemOf(error)));
+    fill(byId("trouble"), errorNotice(error));
   }
   byId("cancel").disabled = false;
 });
@@ -178,7 +178,7 @@ byId("confirm-deletion").addEventListener("click", async () => {
     await remove(`${path}?runs=${byId("with-runs").checked}`);
     location.assign("/batches");
   } catch (error) {
-    fill(byId("deletion-trouble"), problemNotice(problemOf(error)));
+    fill(byId("deletion-trouble"), errorNotice(error));
   }
 });
 

@@ -1,9 +1,9 @@
 /** The list of batches, newest first. */
 
-import { get, pages, problemOf } from "../api.js";
+import { get, pages } from "../api.js";
 import { byId, element, fill } from "../dom.js";
 import { watchHealth } from "../health.js";
-import { problemNotice } from "../notice.js";
+import { errorNotice } from "../notice.js";
 import { numberHead, tableOf } from "../tables.js";
 import { age, clock, plain } from "../units.js";
 
@@ -23,7 +23,7 @@ async function begin() {
     byId("older").onclick = () => location.assign(`/batches?cursor=${encodeURIComponent(next)}`);
     byId("newest").onclick = () => location.assign("/batches");
   } catch (error) {
-    fill(byId("trouble"), problemNotice(problemOf(error)));
+    fill(byId("trouble"), errorNotice(error));
   }
   byId("loading").hidden = true;
 }

@@ -1,12 +1,12 @@
 /** Two to four runs or plans beside each other. */
 
-import { get, pages, problemOf } from "../api.js";
+import { get, pages } from "../api.js";
 import { planSubject, showPlans } from "../compare/plans.js";
 import { showRuns } from "../compare/runs.js";
 import { showSubjects, Subjects } from "../compare/subjects.js";
 import { byId, element, fill, say } from "../dom.js";
 import { watchHealth } from "../health.js";
-import { problemNotice } from "../notice.js";
+import { errorNotice } from "../notice.js";
 import { several } from "../units.js";
 
 const address = new URLSearchParams(location.search);
@@ -39,7 +39,7 @@ async function begin() {
     say(byId("subject"), "");
     byId("choose").hidden = false;
     byId("ids").value = ids.join(" ");
-    fill(byId("trouble"), problemNotice(problemOf(error)));
+    fill(byId("trouble"), errorNotice(error));
   }
 }
 

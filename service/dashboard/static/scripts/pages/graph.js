@@ -18,11 +18,10 @@ async function begin() {
   try {
     const path = `/v1/graphs/${encodeURIComponent(id)}`;
     const runs = get(`/v1/runs?${new URLSearchParams({ graph_id: id, limit: String(MOST_RUNS) })}`);
-    const history = get(`${path}/history`);
-    const graph = await get(path);
-    show(graph, (await runs).items);
+    const [graph, history, { items }] = await Promise.all([get(path), get(`${path}/history`), runs]);
+    show(graph, items);
     void showDrawing(graph.links.drawing);
-    showHistory((await history).items);
+    showHistory(history.items);
   } catch (error) {
     fill(byId("graph"), missing(error, "program", id));
   }

@@ -4,7 +4,7 @@ import { post, postForFile, problemOf } from "../api.js";
 import { byId, element, fill, pairs } from "../dom.js";
 import { clearFaults, showFaults } from "../faults.js";
 import { watchHealth } from "../health.js";
-import { problemNotice } from "../notice.js";
+import { errorNotice } from "../notice.js";
 
 const form = byId("form");
 let picture = "";
@@ -55,7 +55,7 @@ async function draw(wanted) {
     byId("save").href = drawn;
     fill(byId("picture"), element("img", { src: drawn, alt: `Where the elements of ${wanted.text} lie` }));
   } catch (error) {
-    fill(byId("picture"), problemNotice(problemOf(error)));
+    fill(byId("picture"), errorNotice(error));
   }
 }
 

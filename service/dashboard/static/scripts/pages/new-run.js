@@ -8,7 +8,7 @@ import { clearFaults, showFaults } from "../faults.js";
 import { GraphPicker } from "../graph-picker.js";
 import { watchHealth } from "../health.js";
 import { MeshPicker } from "../mesh-picker.js";
-import { problemNotice } from "../notice.js";
+import { errorNotice } from "../notice.js";
 import { joined } from "../objective-list.js";
 import { showPlugIns } from "../plug-in-list.js";
 import {
@@ -63,7 +63,7 @@ async function begin() {
     byId("start").disabled = false;
     preview();
   } catch (error) {
-    fill(byId("form-problem"), problemNotice(problemOf(error)));
+    fill(byId("form-problem"), errorNotice(error));
   }
 }
 

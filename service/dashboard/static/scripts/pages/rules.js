@@ -1,9 +1,9 @@
 /** The rules: what they change, and what runs have learned of them. */
 
-import { get, problemOf } from "../api.js";
+import { get } from "../api.js";
 import { byId, element, fill, say } from "../dom.js";
 import { watchHealth } from "../health.js";
-import { problemNotice } from "../notice.js";
+import { errorNotice } from "../notice.js";
 import { showRates } from "../rates-plot.js";
 import { RuleList } from "../rules/rule-list.js";
 import { showRule } from "../rules/rule-view.js";
@@ -18,7 +18,7 @@ async function begin() {
     showLearned(learned);
     showCatalog(rules.items, learned);
   } catch (error) {
-    fill(byId("catalog"), problemNotice(problemOf(error)));
+    fill(byId("catalog"), errorNotice(error));
   }
 }
 

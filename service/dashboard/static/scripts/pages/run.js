@@ -1,6 +1,6 @@
 /** One run, live: its frontier, its history, and its options. */
 
-import { get, post, problemOf } from "../api.js";
+import { get, post } from "../api.js";
 import { statusBadge } from "../badges.js";
 import { save } from "../copying.js";
 import { showCostModel } from "../cost-model.js";
@@ -18,7 +18,7 @@ import { FrontierView } from "../frontier/view.js";
 import { watchHealth } from "../health.js";
 import { HistoryPlot } from "../history-plot.js";
 import { marksOf } from "../marks.js";
-import { missing, problemNotice } from "../notice.js";
+import { errorNotice, missing, problemNotice } from "../notice.js";
 import { joined } from "../objective-list.js";
 import { PlanTable } from "../plan-table.js";
 import { showBounds } from "../proven-bounds.js";
@@ -282,7 +282,7 @@ byId("cancel").addEventListener("click", async () => {
     run = { ...run, ...(await post(`${path}/cancel`, {})) };
     showStatus(live.shown);
   } catch (error) {
-    fill(byId("trouble"), problemNotice(problemOf(error)));
+    fill(byId("trouble"), errorNotice(error));
     byId("cancel").disabled = false;
   }
 });

@@ -1,11 +1,11 @@
 /** The list of runs: searched, filtered, sorted, page by page, looked at again and again. */
 
-import { get, pages, problemOf } from "../api.js";
+import { get, pages } from "../api.js";
 import { enableComparison } from "../comparing.js";
 import { enableDemo } from "../demo.js";
 import { byId, element, fill, say, throttled } from "../dom.js";
 import { watchHealth } from "../health.js";
-import { problemNotice } from "../notice.js";
+import { errorNotice } from "../notice.js";
 import { deleteRuns, editLabels } from "../run-dialogs.js";
 import { isEnded } from "../run-state.js";
 import { RunsTable } from "../runs-table.js";
@@ -54,7 +54,7 @@ async function look() {
     show(items, next);
     if (items.some((/** @type {any} */ run) => !isEnded(run.status))) pause = LIVELY_MS;
   } catch (error) {
-    if (mine === latest) fill(byId("trouble"), problemNotice(problemOf(error)));
+    if (mine === latest) fill(byId("trouble"), errorNotice(error));
   }
   timer = window.setTimeout(() => (document.hidden ? (timer = 0) : look()), pause);
 }

@@ -6,7 +6,7 @@
 import { fetchFile, problemOf } from "../api.js";
 import { save } from "../copying.js";
 import { byId, fill, say } from "../dom.js";
-import { problemNotice } from "../notice.js";
+import { errorNotice } from "../notice.js";
 import { duration, quantity } from "../units.js";
 
 const LOOK_MS = 500;
@@ -47,7 +47,7 @@ async function exported(button, path) {
     say(byId("export-status"), `Saved ${file.name}, ${quantity(file.size, "B")}.`);
   } catch (error) {
     say(byId("export-status"), "");
-    fill(byId("export-problem"), problemNotice(problemOf(error)));
+    fill(byId("export-problem"), errorNotice(error));
   } finally {
     clearInterval(timer);
     button.disabled = false;

@@ -3,12 +3,12 @@
  * @module plan/memory
  */
 
-import { get, problemOf } from "../api.js";
+import { get } from "../api.js";
 import { legend, seriesColor, swatch } from "../charts/legend.js";
 import { LineChart } from "../charts/lines.js";
 import { saveMenu } from "../charts/saving.js";
 import { byId, element, fill, say } from "../dom.js";
-import { problemNotice } from "../notice.js";
+import { errorNotice } from "../notice.js";
 import { figure, meterCell, numberHead, rowOf, showTable } from "../tables.js";
 import { column, percent, plain, quantity, several } from "../units.js";
 import { MemoryCurve } from "./memory-model.js";
@@ -25,7 +25,7 @@ export function showMemory(plan) {
       byId("memory-frame").hidden = false;
       new MemorySection(plan, document);
     } catch (error) {
-      fill(byId("memory-problem"), problemNotice(problemOf(error)));
+      fill(byId("memory-problem"), errorNotice(error));
     }
     say(byId("memory-status"), "");
   });

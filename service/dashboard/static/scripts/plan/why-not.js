@@ -3,9 +3,9 @@
  * @module plan/why-not
  */
 
-import { get, problemOf } from "../api.js";
+import { get } from "../api.js";
 import { byId, element, fill, say } from "../dom.js";
-import { problemNotice } from "../notice.js";
+import { errorNotice } from "../notice.js";
 import { figure, numberHead, rowOf, showTable } from "../tables.js";
 import { column, duration, percent, plain, quantity, several } from "../units.js";
 
@@ -74,7 +74,7 @@ class WhyNot {
       if (number !== this.number) return;
       say(byId("why-not-status"), "");
       byId("why-not-answer").hidden = true;
-      fill(byId("why-not-problem"), problemNotice(problemOf(error)));
+      fill(byId("why-not-problem"), errorNotice(error));
     }
   }
 

@@ -3,11 +3,11 @@
  * @module rules/rule-view
  */
 
-import { get, problemOf } from "../api.js";
+import { get } from "../api.js";
 import { seriesColor } from "../charts/legend.js";
 import { LineChart } from "../charts/lines.js";
 import { element, fill, pairs } from "../dom.js";
-import { problemNotice } from "../notice.js";
+import { errorNotice } from "../notice.js";
 import { figure, numberHead, rowOf, scrolling, tableOf } from "../tables.js";
 import { count, plain, quantity, several } from "../units.js";
 import { sketchOf } from "./sketch.js";
@@ -73,7 +73,7 @@ async function showDrawing(place, into, rule) {
     fill(into, side("Before", found.before, "removed"), element("div", { class: "rule-arrow", "aria-hidden": "true" }, "→"));
     into.append(side("After", found.after, "made"), costs(found));
   } catch (error) {
-    fill(into, problemNotice(problemOf(error)));
+    fill(into, errorNotice(error));
   }
 }
 
@@ -173,6 +173,6 @@ async function showRuns(place, into, name) {
       total > items.length && element("p", { class: "muted small" }, `The newest ${items.length} of ${count(total)}.`),
     );
   } catch (error) {
-    fill(into, problemNotice(problemOf(error)));
+    fill(into, errorNotice(error));
   }
 }

@@ -3,13 +3,13 @@
  * @module sharding/section
  */
 
-import { get, problemOf } from "../api.js";
+import { get } from "../api.js";
 import { seriesColor, swatch } from "../charts/legend.js";
 import { saveMenu } from "../charts/saving.js";
 import { save } from "../copying.js";
 import { csvOf } from "../csv.js";
 import { byId, element, fill, pairs, say } from "../dom.js";
-import { problemNotice } from "../notice.js";
+import { errorNotice } from "../notice.js";
 import { quantity } from "../units.js";
 import { showBlock } from "./block-panel.js";
 import { Columns } from "./columns.js";
@@ -33,7 +33,7 @@ export async function showSharding(plan, drawn) {
   try {
     columns = new Columns(await get(plan.links.sharding));
   } catch (error) {
-    fill(byId("sharding-body"), problemNotice(problemOf(error)));
+    fill(byId("sharding-body"), errorNotice(error));
     return;
   }
   const card = await drawn;
