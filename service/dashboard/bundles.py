@@ -93,25 +93,17 @@ def _part(folder: Path, name: str, numbers: dict[str, int]) -> str:
     return f"// {name}\nconst m{numbers[name]} = (() => {{\n{text}\nreturn {{ {', '.join(exported)} }};\n}})();\n"
 
 
-def page_script(folder: Path, page: str) -> Bundle:
-    """Return the script of a page: `pages/<page>.js` with all that it imports; made anew when a file has changed."""
-    return _page_script(folder, page, _newest(folder))
-
-
-def style_sheet(folder: Path, names: tuple[str, ...]) -> Bundle:
-    """Return the sheets of those names joined in this order; made anew when a file has changed."""
-    return _style_sheet(folder, names, _newest(folder))
-
-
-def _newest(folder: Path) -> int:
-    return max(path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file())
-
-
+# A running service follows no change of its Python files, nor of these: what it serves belongs together.
 @lru_cache(maxsize=64)
-def _page_script(folder: Path, page: str, newest: int) -> Bundle:
+def page_script(folder: Path, page: str) -> Bundle:
+    """Return the script of a page: `pages/<page>.js` with all that it imports; joined once.
+
+    Raises `BundleError` if a module cannot be joined.
+    """
     return bundle_of(joined_modules(folder, f"pages/{page}.js"))
 
 
 @lru_cache(maxsize=4)
-def _style_sheet(folder: Path, names: tuple[str, ...], newest: int) -> Bundle:
+def style_sheet(folder: Path, names: tuple[str, ...]) -> Bundle:
+    """Return the sheets of those names joined in this order; joined once."""
     return bundle_of("\n".join((folder / f"{name}.css").read_text() for name in names))

@@ -68,9 +68,13 @@ def _page(request: Request, template: str, status: int = 200, **values: Any) -> 
 
 
 def error_page(request: Request, status: int, detail: str = "") -> Response:
-    """Render an error as a page for people; programs get problem documents."""
+    """Render an error as a page for people; programs get problem documents.
+
+    It needs no bundle: that one cannot be joined may be the error.
+    """
     title, explanation = EXPLANATIONS.get(status, ("This did not work", "The address cannot be shown."))
-    return _page(request, "error.html", status, title=title, detail=detail or explanation)
+    words = {"title": title, "detail": detail or explanation}
+    return _page(request, "error.html", status, plain_styles=f"{BUNDLES}/styles.css", **words)
 
 
 def example_names() -> list[str]:

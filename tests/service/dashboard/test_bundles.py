@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+from starlette.requests import Request
 
-from tapestry.service.dashboard.bundles import BundleError, bundle_of, joined_modules, page_script
+from tapestry.service.dashboard import pages
+from tapestry.service.dashboard.bundles import Bundle, BundleError, bundle_of, joined_modules, page_script
 from tapestry.service.dashboard.pages import SCRIPTS
 
 
@@ -57,12 +60,36 @@ def test_every_page_is_joined_and_the_scripts_of_a_run_are_within_their_budget()
     assert len(page_script(SCRIPTS, "run").packed) < 100_000
 
 
-def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
+def test_files_are_read_once_and_another_text_has_another_digest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    read_text = Path.read_text
+
+    def noted(path: Path, *arguments: Any, **options: Any) -> str:
+        read.append(path.name)
+        return read_text(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "read_text", noted)
     (tmp_path / "pages").mkdir()
-    written(tmp_path / "pages", one="first();\n")
-    before = page_script(tmp_path, "one")
-    (tmp_path / "pages" / "one.js").write_text("second();\n")
-    after = page_script(tmp_path, "one")
-    assert (
-        b"second()" in after.text and before.digest != after.digest == bundle_of(after.text.decode()).digest
-    )
+    written(tmp_path / "pages", one='import { a } from "../a.js";\na();\n')
+    written(tmp_path, a="export const a = () => 1;\n")
+    first = page_script(tmp_path, "one")
+    count = len(read)
+    assert set(read) == {"one.js", "a.js"} and page_script(tmp_path, "one") is first
+    assert len(read) == count
+    assert bundle_of("other").digest != first.digest == bundle_of(first.text.decode()).digest
+
+
+def test_an_error_is_shown_where_no_bundle_can_be_joined(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> Bundle:
+        raise BundleError("cannot be joined")
+
+    monkeypatch.setattr(pages, "style_sheet", fail)
+    monkeypatch.setattr(pages, "page_script", fail)
+    request = Request({"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": []})
+    with pytest.raises(BundleError):
+        pages.rules_page(request)
+    answer = pages.error_page(request, 500)
+    assert answer.status_code == 500 and b"Something went wrong in this program" in bytes(answer.body)
+    assert b'href="/static/bundles/styles.css"' in bytes(answer.body)
