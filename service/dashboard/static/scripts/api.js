@@ -43,7 +43,7 @@ export async function get(path, signal) {
  * @param {string} path
  * @returns {Promise<Blob>}
  */
-export async function getFile(path) {
+async function getFile(path) {
   const response = await fetch(path);
   return response.ok ? response.blob() : answerOf(response.status, await response.text());
 }
@@ -128,7 +128,7 @@ export async function postForFile(path, body) {
  * @param {(share: number) => void} onProgress
  * @returns {Promise<any>}
  */
-export function upload(path, body, headers, onProgress) {
+function upload(path, body, headers, onProgress) {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
     request.open("POST", path);

@@ -7,7 +7,7 @@ import { pages } from "./api.js";
 import { element, fill, say } from "./dom.js";
 import { plain } from "./units.js";
 
-export const MOST_COMPARED = 4;
+const MOST_COMPARED = 4;
 
 /** A line that says how many are selected, with the link; hidden while nothing is. */
 export class CompareTray {

@@ -45,14 +45,3 @@ async function copied(text) {
     return false; // pages on plain http may not, beyond this machine
   }
 }
-
-/**
- * Save a file.
- * @param {string} name @param {Blob} content
- */
-export function save(name, content) {
-  const url = URL.createObjectURL(content);
-  const link = element("a", { href: url, download: name });
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(url), 1000);
-}

@@ -3,11 +3,6 @@
  * @module csv
  */
 
-/** @param {import("./marks.js").Plan[]} plans @returns {string} RFC 4180, values in base units */
-export function frontierCsv(plans) {
-  return csvOf(frontierRows(plans));
-}
-
 /** Plans as rows, names first, values in base units. @param {import("./marks.js").Plan[]} plans @returns {unknown[][]} */
 export function frontierRows(plans) {
   const costs = [...new Set(plans.flatMap((plan) => Object.keys(plan.cost)))];

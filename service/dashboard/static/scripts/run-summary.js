@@ -69,7 +69,7 @@ function without(value, names) {
 }
 
 /** The request that makes the same run again. @param {any} run */
-export function requestOf(run) {
+function requestOf(run) {
   return { graph_id: run.graph_id, mesh: meshOf(run), ...run.request, fresh: true };
 }
 

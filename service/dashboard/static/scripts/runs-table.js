@@ -20,7 +20,7 @@ function unitOf(name) {
 }
 
 /** @param {any} budget */
-export function budgetText({ seconds, evaluations, deadline_seconds }) {
+function budgetText({ seconds, evaluations, deadline_seconds }) {
   const parts = [];
   if (seconds) parts.push(duration(seconds));
   if (evaluations) parts.push(`${count(evaluations)} evaluations`);

@@ -124,7 +124,7 @@ function laneOf(spans, hasPath) {
 }
 
 /** How long at least one span is under way, s. @param {Lane} lane */
-export function busyOf({ starts, ends }) {
+function busyOf({ starts, ends }) {
   let busy = 0;
   let last = 0;
   for (let k = 0; k < starts.length; k++) {

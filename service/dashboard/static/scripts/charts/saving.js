@@ -3,9 +3,8 @@
  * @module charts/saving
  */
 
-import { save } from "../copying.js";
-import { csvOf } from "../csv.js";
 import { element } from "../dom.js";
+import { save, saveCsv, saveText } from "../saving.js";
 
 /**
  * A menu of what can be saved.
@@ -24,8 +23,8 @@ export function saveMenu(figure, name, rows) {
       "div",
       {},
       button("PNG", async () => save(`${name()}.png`, await figure.png())),
-      button("SVG", () => save(`${name()}.svg`, new Blob([figure.svg()], { type: "image/svg+xml" }))),
-      rows ? button("CSV", () => save(`${name()}.csv`, new Blob([csvOf(rows())], { type: "text/csv" }))) : null,
+      button("SVG", () => saveText(`${name()}.svg`, figure.svg(), "image/svg+xml")),
+      rows ? button("CSV", () => saveCsv(`${name()}.csv`, rows())) : null,
     ),
   );
   menu.addEventListener("focusout", (/** @type {FocusEvent} */ event) => {

@@ -22,7 +22,7 @@ export function figureRow(title, values, unit, { isMore = false, isMuted = false
 }
 
 /** How a value differs from another, in percent or as a factor. @param {number} value @param {number | undefined} from */
-export function difference(value, from) {
+function difference(value, from) {
   if (from === undefined) return "";
   if (value === from) return "same";
   if (!from) return "–";

@@ -26,7 +26,7 @@ export function segmentsOf(layout) {
 }
 
 /** The first and last row that a view shows. @param {Layered} layout @param {number} top @param {number} bottom */
-export function rowsIn({ tops, rows }, top, bottom) {
+function rowsIn({ tops, rows }, top, bottom) {
   let low = 0;
   let high = rows.length;
   while (low < high) {
@@ -58,13 +58,13 @@ export function paint(pen, picture, segments, view, colors, marked) {
  * The class of width of each edge: 0 where nothing is redistributed, the last for the most traffic.
  * @param {Float64Array} traffic @param {Uint8Array} moved @returns {Uint8Array}
  */
-export function widthClasses(traffic, moved) {
+function widthClasses(traffic, moved) {
   const most = traffic.reduce((found, bytes) => Math.max(found, bytes), 0);
   return moved.map((isMoved, k) => (isMoved ? 1 + Math.round((WIDTHS - 1) * Math.sqrt(most ? traffic[k] / most : 0)) : 0));
 }
 
 /** The width of a class. @param {number} number */
-export function widthOf(number) {
+function widthOf(number) {
   return number === 0 ? 0.7 : LEAST_MOVED + ((MOST_MOVED - LEAST_MOVED) * (number - 1)) / (WIDTHS - 1);
 }
 

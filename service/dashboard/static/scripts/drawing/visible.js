@@ -21,7 +21,7 @@
 const HELD = new Set(["parameter", "constant"]);
 
 /** Of a group whose blocks are not alike. */
-export const DIFFERENT = "different ones";
+const DIFFERENT = "different ones";
 
 /**
  * @param {Drawing} drawing

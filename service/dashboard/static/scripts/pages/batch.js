@@ -2,13 +2,12 @@
 
 import { get, pages, post, remove } from "../api.js";
 import { statusBadge } from "../badges.js";
-import { save } from "../copying.js";
-import { csvOf } from "../csv.js";
 import { byId, element, fill, say } from "../dom.js";
 import { watchHealth } from "../health.js";
 import { errorNotice, missing } from "../notice.js";
 import { joined } from "../objective-list.js";
 import { isEnded } from "../run-state.js";
+import { saveCsv } from "../saving.js";
 import { inOrder, showSortHeads } from "../tables.js";
 import { age, column, plain, several } from "../units.js";
 
@@ -155,12 +154,12 @@ function showEntries() {
 
 byId("save-csv").addEventListener("click", () => {
   const names = [...new Set(batch.entries.flatMap((/** @type {any} */ entry) => Object.keys(entry.best)))];
-  const head = ["number", "program", "graph_id", "mesh", "seed", "status", "run", ...names];
+  const columnNames = ["number", "program", "graph_id", "mesh", "seed", "status", "run", ...names];
   const rows = batch.entries.map((/** @type {any} */ entry) => [
     ...[entry.number, programOf(entry), entry.graph_id, entry.mesh, entry.seed, entry.status, entry.run],
     ...names.map((name) => entry.best[name]),
   ]);
-  save(`batch-${id}.csv`, new Blob([csvOf([head, ...rows])], { type: "text/csv" }));
+  saveCsv(`batch-${id}.csv`, [columnNames, ...rows]);
 });
 byId("cancel").addEventListener("click", async () => {
   byId("cancel").disabled = true;

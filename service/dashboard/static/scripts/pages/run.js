@@ -2,10 +2,9 @@
 
 import { get, post } from "../api.js";
 import { statusBadge } from "../badges.js";
-import { save } from "../copying.js";
 import { showCostModel } from "../cost-model.js";
 import { saveMenu } from "../charts/saving.js";
-import { frontierCsv, frontierRows } from "../csv.js";
+import { frontierRows } from "../csv.js";
 import { byId, element, fill, say, throttled } from "../dom.js";
 import { follow } from "../events.js";
 import { BoundsForm, heldText } from "../frontier/bounds-form.js";
@@ -27,6 +26,7 @@ import { RuleHistory } from "../rule-history.js";
 import { showRules } from "../rule-table.js";
 import { LiveRun, RunState } from "../run-state.js";
 import { getRun, meshText, placeText, showCommands, showMaking, showRequest } from "../run-summary.js";
+import { saveCsv, saveJson } from "../saving.js";
 import { age, count, duration, plain, several } from "../units.js";
 
 const REDRAW_MS = 400;
@@ -270,11 +270,11 @@ byId("over").addEventListener("change", () => history.show(live.shown.history, b
 byId("rules-over-time").addEventListener("change", showRulesOverTime);
 byId("all-costs").addEventListener("change", () => showPlans());
 byId("save-csv").addEventListener("click", () =>
-  save(`${id}.csv`, new Blob([frontierCsv(heldPlans())], { type: "text/csv" })),
+  saveCsv(`${id}.csv`, frontierRows(heldPlans())),
 );
 byId("save-json").addEventListener("click", () => {
   const document = { ...frontier, status: live.shown.status, plans: heldPlans() };
-  save(`${id}.frontier.json`, new Blob([JSON.stringify(document, null, 2)], { type: "application/json" }));
+  saveJson(`${id}.frontier.json`, document);
 });
 byId("cancel").addEventListener("click", async () => {
   byId("cancel").disabled = true;

@@ -4,9 +4,9 @@
  */
 
 import { fetchFile, problemOf } from "../api.js";
-import { save } from "../copying.js";
 import { byId, fill, say } from "../dom.js";
 import { errorNotice } from "../notice.js";
+import { save } from "../saving.js";
 import { duration, quantity } from "../units.js";
 
 const LOOK_MS = 500;

@@ -39,7 +39,7 @@ export function layOut(sizes, width, height) {
 
 /** Where a place of the box is in px: depth, row and column from 0 to 1.
  * @param {ReturnType<typeof layOut>} layout @returns {(z: number, y: number, x: number) => Point} */
-export function pointIn({ sides, slope, left, top }) {
+function pointIn({ sides, slope, left, top }) {
   return (z, y, x) => [left + x * sides[2] + z * slope[0], top + y * sides[1] - z * slope[1]];
 }
 

@@ -9,7 +9,7 @@
 /** @typedef {{dims: [string, number, string][], inputs: number[][], outputs: number[][]}} Signature */
 /** @typedef {{box: [number, number][], devices: number[]}} Piece a part of a tensor, and the devices of a stage that hold it */
 
-export const KIND_NAMES = {
+const KIND_NAMES = {
   all_gather: "all-gather",
   all_reduce: "all-reduce",
   reduce_scatter: "reduce-scatter",

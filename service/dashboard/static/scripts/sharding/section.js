@@ -6,10 +6,9 @@
 import { get } from "../api.js";
 import { seriesColor, swatch } from "../charts/legend.js";
 import { saveMenu } from "../charts/saving.js";
-import { save } from "../copying.js";
-import { csvOf } from "../csv.js";
 import { byId, element, fill, pairs, say } from "../dom.js";
 import { errorNotice } from "../notice.js";
+import { saveCsv } from "../saving.js";
 import { quantity } from "../units.js";
 import { showBlock } from "./block-panel.js";
 import { Columns } from "./columns.js";
@@ -141,9 +140,7 @@ class ShardingSection {
       else this.choose(found);
     });
     byId("matrix-by").addEventListener("change", () => this.matrix.show(byId("matrix-by").value === "class"));
-    byId("moved-csv").addEventListener("click", () =>
-      save(`${this.plan.id}.redistributions.csv`, new Blob([csvOf(movedRows(this.columns))], { type: "text/csv" })),
-    );
+    byId("moved-csv").addEventListener("click", () => saveCsv(`${this.plan.id}.redistributions.csv`, movedRows(this.columns)));
   }
 }
 

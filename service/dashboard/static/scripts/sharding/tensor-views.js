@@ -19,7 +19,7 @@ const ITEM_BITS = { bool: 8 };
 
 /** How the readers of a tensor have it: those of one sharding and one redistribution together.
  * @param {Columns} columns @param {number} tensor @returns {Way[]} */
-export function waysOf(columns, tensor) {
+function waysOf(columns, tensor) {
   /** @type {Map<string, Way>} */
   const found = new Map();
   for (const read of columns.readsOfTensor[tensor]) {
@@ -35,7 +35,7 @@ export function waysOf(columns, tensor) {
 }
 
 /** In words what a sharding does with a tensor. @param {Columns} columns @param {number} number */
-export function shardingWords(columns, number) {
+function shardingWords(columns, number) {
   const { axes, partial, replicated, monoid } = columns.shardings[number];
   const parts = [];
   const split = [...new Set(axes.flatMap((subs) => columns.axisNames(subs)))];
