@@ -127,3 +127,32 @@ def test_three_can_become_two(service: Service, visit: Open, store: Store, runs:
     expect(page.locator("#subjects li")).to_have_count(3)
     page.get_by_role("button", name=f"Leave {third} out").click()
     page.wait_for_url(f"**/compare?runs={','.join(runs)}")
+
+
+def test_plans_are_selected_in_the_table_of_a_run(service: Service, visit: Open, runs: list[str]) -> None:
+    page = visit(service, f"/runs/{runs[0]}")
+    tray = page.get_by_role("region", name="Selected plans")
+    boxes = page.locator("#plans").get_by_role("checkbox")
+    expect(boxes.first).to_be_visible()
+    expect(tray).to_be_hidden()
+    boxes.nth(0).focus()
+    page.keyboard.press("Space")
+    expect(tray).to_contain_text("1 selected")
+    expect(tray.get_by_text("Compare")).to_have_attribute("aria-disabled", "true")
+    chosen = page.locator("#plans tbody tr").nth(0).get_attribute("data-plan")
+    page.locator("#plans thead").get_by_role(
+        "button", name="plan"
+    ).click()
+    expect(page.locator(f'#plans tr[data-plan="{chosen}"] input')).to_be_checked()
+    other = page.locator(f'#plans tbody tr:not([data-plan="{chosen}"])').first
+    other.get_by_role("checkbox").check()
+    expect(tray).to_contain_text("2 selected")
+    ids = f"{chosen},{other.get_attribute('data-plan')}"
+    expect(tray.get_by_role("link", name="Compare")).to_have_attribute("href", f"/compare?plans={ids}")
+    tray.get_by_role("button", name="Clear").click()
+    expect(tray).to_be_hidden()
+    expect(page.locator("#plans input:checked")).to_have_count(0)
+    boxes.nth(0).check()
+    boxes.nth(1).check()
+    tray.get_by_role("link", name="Compare").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Compare 2 plans")

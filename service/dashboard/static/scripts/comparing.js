@@ -1,5 +1,5 @@
 /**
- * A selection of plans or runs that can be compared, and the link that does it.
+ * Links to comparisons: of what is selected in a table, if that many can be compared.
  * @module comparing
  */
 
@@ -9,50 +9,43 @@ import { plain } from "./units.js";
 
 const MOST_COMPARED = 4;
 
-/** A line that says how many are selected, with the link; hidden while nothing is. */
-export class CompareTray {
-  /** @param {HTMLElement} place @param {"runs" | "plans"} what @param {() => void} [onChange] hears of every change */
-  constructor(place, what, onChange = () => undefined) {
+/** A line that says how many plans are selected, with the link; hidden while none is. */
+export class PlanTray {
+  /** @param {HTMLElement} place */
+  constructor(place) {
     this.place = place;
-    this.what = what;
-    this.onChange = onChange;
-    /** @type {Set<string>} */
-    this.selected = new Set();
+    /** The boxes of the selected plans by id. @type {Map<string, HTMLInputElement>} */
+    this.selected = new Map();
     this.count = element("span", { role: "status" });
     this.link = element("a", { class: "button small" }, "Compare");
     const clear = element("button", { type: "button", class: "button small bare", onclick: () => this.clear() }, "Clear");
-    place.classList.add("selection");
     fill(place, this.count, this.link, clear);
     this.#show();
   }
 
-  /** A box that selects something. @param {string} id @param {string} name for those who do not see the row */
+  /** A box that selects a plan. @param {string} id @param {string} name for those who do not see the row */
   box(id, name) {
-    const box = element("input", { type: "checkbox", "aria-label": `Select ${name} to compare it`, data: { compare: id } });
+    const box = element("input", { type: "checkbox", "aria-label": `Select plan ${name} to compare it` });
     box.checked = this.selected.has(id);
-    box.addEventListener("change", () => this.choose(id, box.checked));
+    if (box.checked) this.selected.set(id, box);
+    box.addEventListener("change", () => {
+      box.checked ? this.selected.set(id, box) : this.selected.delete(id);
+      this.#show();
+    });
     return box;
   }
 
-  /** @param {string} id @param {boolean} isSelected */
-  choose(id, isSelected) {
-    isSelected ? this.selected.add(id) : this.selected.delete(id);
-    this.#show();
-    this.onChange();
-  }
-
   clear() {
+    for (const box of this.selected.values()) box.checked = false;
     this.selected.clear();
-    for (const box of document.querySelectorAll("input[data-compare]")) /** @type {HTMLInputElement} */ (box).checked = false;
     this.#show();
-    this.onChange();
   }
 
   #show() {
     const { size } = this.selected;
     this.place.hidden = size === 0;
     say(this.count, `${plain(size)} selected`);
-    enableComparison(this.link, this.what, [...this.selected]);
+    enableComparison(this.link, "plans", [...this.selected.keys()]);
   }
 }
 

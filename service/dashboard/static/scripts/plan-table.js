@@ -61,9 +61,11 @@ export class PlanTable {
   /**
    * @param {Element} place
    * @param {(id: string | null) => void} onPoint which row the pointer is on
+   * @param {import("./comparing.js").PlanTray} tray has the plans that are selected
    */
-  constructor(place, onPoint) {
+  constructor(place, onPoint, tray) {
     this.place = place;
+    this.tray = tray;
     this.onPoint = onPoint;
     /** @type {import("./tables.js").Order} */
     this.order = { key: "", isAscending: true };
@@ -136,9 +138,11 @@ export class PlanTable {
       const kind = `${one.isNumber ? "number" : ""} ${isBest(one) ? "best" : ""}`.trim();
       return element("td", { class: kind }, one.cell(plan));
     });
-    const hadFocus = row.contains(document.activeElement);
-    fill(row, ...cells);
-    if (hadFocus) row.querySelector("a")?.focus({ preventScroll: true });
+    const focused = row.contains(document.activeElement) ? document.activeElement : null;
+    const select = row.querySelector(".select-cell") ?? element("td", { class: "select-cell" }, this.tray.box(plan.id, plan.plan));
+    fill(row, select, ...cells);
+    // A link is another one now; a box stays what it was.
+    if (focused) (focused.isConnected ? focused : row.querySelector("a")).focus({ preventScroll: true });
     this.rows.set(plan.id, { row, plan, look });
     return row;
   }
@@ -152,6 +156,7 @@ export class PlanTable {
       this.order = order;
       if (this.content) this.show(this.content);
     });
+    this.head.prepend(element("td", { class: "select-cell" }));
   }
 }
 

@@ -2,6 +2,7 @@
 
 import { get, post } from "../api.js";
 import { statusBadge } from "../badges.js";
+import { PlanTray } from "../comparing.js";
 import { showCostModel } from "../cost-model.js";
 import { saveMenu } from "../charts/saving.js";
 import { frontierRows } from "../csv.js";
@@ -40,7 +41,7 @@ const parallel = new ParallelPlot(byId("parallel"), (plan) => point(plan));
 const matrix = new MatrixPlot(byId("matrix"), (plan) => point(plan));
 const boundFields = new BoundsForm(byId("bound-fields"));
 const history = new HistoryPlot(byId("history"));
-const table = new PlanTable(byId("plans"), (plan) => point(plan));
+const table = new PlanTable(byId("plans"), (plan) => point(plan), new PlanTray(byId("selection")));
 const ruleHistory = new RuleHistory(byId("rules-time"));
 
 /** @type {any} */
