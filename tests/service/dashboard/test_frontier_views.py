@@ -69,6 +69,7 @@ def test_dragging_along_an_axis_and_over_the_plot_bounds_what_was_dragged_over(
     service: Service, run_id: str, plans: list[dict[str, Any]], visit: Open
 ) -> None:
     page = visit(service, f"/runs/{run_id}")
+    expect(page.locator("#plans tbody tr")).to_have_count(len(plans))
     axes = page.locator("#parallel canvas")
     axes.scroll_into_view_if_needed()
     box = axes.bounding_box()

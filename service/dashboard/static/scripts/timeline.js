@@ -4,6 +4,7 @@
  * @module timeline
  */
 
+import { Drag } from "./charts/dragging.js";
 import { Figure, font } from "./charts/figure.js";
 import { niceStep } from "./charts/scale.js";
 import { color } from "./colors.js";
@@ -47,8 +48,7 @@ export class Timeline extends Figure {
     this.showsPath = true;
     /** @type {Set<string>} */
     this.found = new Set();
-    /** @type {{x: number, from: number} | null} */
-    this.dragged = null;
+    this.started = 0; // the moment at the left when dragging began, s
     this.#listen();
   }
 
@@ -290,12 +290,11 @@ export class Timeline extends Figure {
     canvas.addEventListener("dblclick", (/** @type {MouseEvent} */ event) =>
       this.zoom(0.4, this.#time(event.offsetX)),
     );
-    canvas.addEventListener("pointerdown", (/** @type {PointerEvent} */ event) => {
-      this.dragged = { x: event.offsetX, from: this.from };
-      canvas.setPointerCapture(event.pointerId);
+    new Drag(canvas, {
+      begin: () => (this.started = this.from),
+      move: ([from], [to]) => this.#drag(to - from),
+      hasTouch: true,
     });
-    canvas.addEventListener("pointerup", () => (this.dragged = null));
-    canvas.addEventListener("pointercancel", () => (this.dragged = null));
     canvas.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
       const move = KEYS[/** @type {keyof typeof KEYS} */ (event.key)];
       if (event.key === "0" || event.key === "Home") this.whole();
@@ -308,12 +307,14 @@ export class Timeline extends Figure {
     });
   }
 
+  /** Move the drawing. @param {number} by px from where dragging began */
+  #drag(by) {
+    const span = this.to - this.from;
+    this.#look(this.started - (by / (this.width - this.labels)) * span, span);
+  }
+
   /** @param {number} x @param {number} y */
   hover(x, y) {
-    if (this.dragged) {
-      const span = this.to - this.from;
-      this.#look(this.dragged.from - ((x - this.dragged.x) / (this.width - this.labels)) * span, span);
-    }
     this.onCursor(x >= this.labels ? this.#time(x) : null);
     const found = this.#at(x, y);
     if (!found) return super.leave();

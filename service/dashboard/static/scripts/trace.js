@@ -3,6 +3,8 @@
  * @module trace
  */
 
+import { lastUpTo } from "./charts/ordered.js";
+
 /**
  * A lane's spans follow each other. `critical` marks those on the critical path; null where that is not known.
  * @typedef {{starts: Float64Array, ends: Float64Array, names: string[], kinds: string[], bytes: Float64Array, critical: Uint8Array | null}} Lane
@@ -139,12 +141,5 @@ function busyOf({ starts, ends }) {
  * @param {Lane} lane @param {number} time
  */
 export function firstAfter(lane, time) {
-  let low = 0;
-  let high = lane.ends.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (lane.ends[middle] > time) high = middle;
-    else low = middle + 1;
-  }
-  return low;
+  return lastUpTo(lane.ends, time) + 1;
 }

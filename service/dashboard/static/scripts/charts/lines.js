@@ -7,8 +7,10 @@ import { color } from "../colors.js";
 import { element } from "../dom.js";
 import { quantity } from "../units.js";
 import { frameOf, paintAxes } from "./axes.js";
+import { Drag } from "./dragging.js";
 import { Figure, font } from "./figure.js";
 import { swatch } from "./legend.js";
+import { lastUpTo } from "./ordered.js";
 import { extent, Scale } from "./scale.js";
 
 /**
@@ -38,8 +40,8 @@ export class LineChart extends Figure {
     this.cursor = null;
     /** @type {[number, number] | null} */
     this.part = null;
-    /** @type {number | null} */
-    this.dragged = null;
+    /** What is being dragged over, px. @type {[number, number] | null} */
+    this.band = null;
     this.axes = /** @type {any} */ (null);
     this.#listen();
   }
@@ -91,6 +93,12 @@ export class LineChart extends Figure {
     const { series } = this.content;
     for (let k = series.length - 1; k >= 0; k -= 1) this.#paintSeries(pen, series[k]);
     this.#paintLevels(pen, frame);
+    if (this.band) {
+      pen.fillStyle = color("accent");
+      pen.globalAlpha = 0.15;
+      pen.fillRect(Math.min(...this.band), frame.top, Math.abs(this.band[1] - this.band[0]), frame.bottom - frame.top);
+      pen.globalAlpha = 1;
+    }
     if (this.cursor !== null) {
       pen.fillStyle = color("text");
       pen.fillRect(Math.round(this.axes.x.scale.at(this.cursor)), frame.top, 1, frame.bottom - frame.top);
@@ -141,21 +149,29 @@ export class LineChart extends Figure {
 
   #listen() {
     const { canvas } = this;
-    canvas.addEventListener("pointerdown", (/** @type {PointerEvent} */ event) => {
-      if (!this.axes || event.button) return;
-      this.dragged = event.offsetX;
-      canvas.setPointerCapture(event.pointerId);
+    new Drag(canvas, {
+      move: ([from], [to]) => this.#dragging([from, to]),
+      end: ([from], [to]) => this.#dragged(from, to),
+      cancel: () => this.#dragging(null),
+      hasTouch: true,
     });
-    canvas.addEventListener("pointerup", (/** @type {PointerEvent} */ event) => {
-      const from = this.dragged;
-      this.dragged = null;
-      if (from === null || Math.abs(event.offsetX - from) < 8) return;
-      const [low, high] = [from, event.offsetX].sort((a, b) => a - b).map((at) => this.axes.x.scale.value(at));
-      this.#lookAt(Math.max(low, this.axes.x.scale.low), Math.min(high, this.axes.x.scale.high));
-    });
-    canvas.addEventListener("pointercancel", () => (this.dragged = null));
     canvas.addEventListener("dblclick", () => this.#whole());
     canvas.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => this.#key(event));
+  }
+
+  /** @param {[number, number] | null} band px */
+  #dragging(band) {
+    this.band = band;
+    this.redraw();
+  }
+
+  /** @param {number} from @param {number} to px */
+  #dragged(from, to) {
+    this.#dragging(null);
+    if (!this.axes) return;
+    const { scale } = this.axes.x;
+    const [low, high] = [from, to].map((at) => scale.value(at)).sort((a, b) => a - b);
+    this.#lookAt(Math.max(low, scale.low), Math.min(high, scale.high));
   }
 
   /** @param {number} from @param {number} to */
@@ -249,17 +265,6 @@ function extentWithin({ x, y }, from, to, isFromZero) {
     if (y[k] > high) high = y[k];
   }
   return [low, high].filter(Number.isFinite);
-}
-
-/** The number of the last value up to a limit; -1 before the first. @param {ArrayLike<number>} values @param {number} limit */
-export function lastUpTo(values, limit) {
-  let [low, high] = [0, values.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (values[middle] <= limit) low = middle + 1;
-    else high = middle;
-  }
-  return low - 1;
 }
 
 /**

@@ -7,6 +7,7 @@ import { pages } from "../api.js";
 import { frameOf, paintAxes } from "../charts/axes.js";
 import { Figure } from "../charts/figure.js";
 import { extent, Scale } from "../charts/scale.js";
+import { leastOf, nearestSpot, paintSteps, trace } from "../charts/spots.js";
 import { color } from "../colors.js";
 import { element } from "../dom.js";
 import { quantity } from "../units.js";
@@ -15,7 +16,8 @@ import { quantity } from "../units.js";
 /** @typedef {{name: string, unit: string, title: string}} Objective */
 
 const NEAREST = 18; // px
-const MARKS = 4; // forms of points: circle, square, triangle, diamond
+const FORMS = ["circle", "square", "up", "diamond"]; // runs differ in form, too
+const EMPTY = { x: new Float64Array(0), y: new Float64Array(0) };
 const RADIUS = 4.5; // px
 
 /** A scatter plot with a color and a form per run. Arrow keys go from point to point, Enter opens the plan. */
@@ -26,6 +28,9 @@ export class ComparedFrontiers extends Figure {
     this.subjects = subjects;
     /** @type {{run: number, point: Point, x: number, y: number}[]} in the order of x */
     this.points = [];
+    /** The costs of the points, and where these are, px. */
+    this.columns = EMPTY;
+    this.at = EMPTY;
     this.pointed = -1;
     this.isLog = false;
     subjects.onPoint(() => this.redraw());
@@ -41,6 +46,8 @@ export class ComparedFrontiers extends Figure {
     this.points = frontiers
       .flatMap((points, run) => points.map((point) => ({ run, point, x: point.cost[x.name], y: point.cost[y.name] })))
       .sort((a, b) => a.x - b.x || a.y - b.y);
+    this.columns = { x: Float64Array.from(this.points, (one) => one.x), y: Float64Array.from(this.points, (one) => one.y) };
+    this.at = EMPTY;
     this.pointed = -1;
     this.describe(
       `${this.points.length} plans of ${frontiers.length} runs, ${x.title} across and ${y.title} up; the table of best values has the extremes`,
@@ -52,56 +59,42 @@ export class ComparedFrontiers extends Figure {
   paint(pen, width, height) {
     if (!this.points.length || !this.x || !this.y) return;
     const options = { margin: 0.05, isLog: this.isLog };
-    const [low, high] = extent(this.points.map((one) => one.x), options) ?? [0, 1];
-    const [bottom, top] = extent(this.points.map((one) => one.y), options) ?? [0, 1];
+    const [low, high] = extent(this.columns.x, options) ?? [0, 1];
+    const [bottom, top] = extent(this.columns.y, options) ?? [0, 1];
     const across = { title: this.x.title, scale: new Scale(low, high, { unit: this.x.unit, isLog: this.isLog }) };
     const up = { title: this.y.title, scale: new Scale(bottom, top, { unit: this.y.unit, isLog: this.isLog }) };
     paintAxes(pen, frameOf(width, height, up), across, up);
-    this.spots = this.points.map((one) => [across.scale.at(one.x), up.scale.at(one.y)]);
+    this.at = {
+      x: this.columns.x.map((value) => across.scale.at(value)),
+      y: this.columns.y.map((value) => up.scale.at(value)),
+    };
     const last = this.subjects.pointed;
     const order = this.subjects.all.map((_, k) => k).sort((a, b) => Number(a === last) - Number(b === last));
     for (const run of order) this.#paintRun(pen, run);
-    const spot = this.spots[this.pointed];
-    if (!spot) return;
+    if (this.pointed < 0) return;
     pen.strokeStyle = color("text");
     pen.lineWidth = 2;
-    pen.beginPath();
-    pen.arc(spot[0], spot[1], RADIUS + 4, 0, 2 * Math.PI);
+    trace(pen, "circle", this.at.x[this.pointed], this.at.y[this.pointed], RADIUS + 4);
     pen.stroke();
   }
 
   /** @param {import("../charts/pen.js").Pen} pen @param {number} run */
   #paintRun(pen, run) {
-    const spots = /** @type {number[][]} */ (this.spots);
     const own = this.points.flatMap((one, k) => (one.run === run ? [k] : []));
     const ink = color(this.subjects.shade(run));
     pen.strokeStyle = pen.fillStyle = ink;
     pen.lineWidth = 1.5;
-    pen.beginPath();
-    let least = Infinity;
-    let before = /** @type {number[] | null} */ (null);
+    paintSteps(pen, leastOf(own, this.columns.x, this.columns.y), this.at.x, this.at.y);
     for (const k of own) {
-      if (this.points[k].y >= least) continue;
-      least = this.points[k].y;
-      const [x, y] = spots[k];
-      if (before) {
-        pen.lineTo(x, before[1]);
-        pen.lineTo(x, y);
-      } else pen.moveTo(x, y);
-      before = [x, y];
-    }
-    pen.stroke();
-    for (const k of own) {
-      pen.beginPath();
-      form(pen, spots[k][0], spots[k][1], run % MARKS);
+      trace(pen, FORMS[run % FORMS.length], this.at.x[k], this.at.y[k], RADIUS);
       pen.fill();
     }
   }
 
   /** @param {number} x @param {number} y */
   hover(x, y) {
-    const distances = (this.spots ?? []).map(([left, top]) => Math.hypot(left - x, top - y));
-    const nearest = distances.reduce((best, distance, k) => (distance < (distances[best] ?? NEAREST) ? k : best), -1);
+    const { at } = this;
+    const nearest = nearestSpot(x, y, NEAREST, at.x.length, (k) => at.x[k], (k) => at.y[k]);
     nearest < 0 ? this.leave() : this.#point(nearest);
   }
 
@@ -117,12 +110,11 @@ export class ComparedFrontiers extends Figure {
   #point(k) {
     this.pointed = k;
     const { run, point, x, y } = this.points[k];
-    const [left, top] = (this.spots ?? [])[k] ?? [0, 0];
     this.canvas.style.cursor = "pointer";
     this.subjects.point(run);
     this.explain(
-      left,
-      top,
+      this.at.x[k] ?? 0,
+      this.at.y[k] ?? 0,
       element("strong", {}, `${this.subjects.all[run].name}, plan ${point.plan.split("-").pop()}`),
       element("div", {}, `${this.x?.title}: ${quantity(x, this.x?.unit ?? "")}`),
       element("div", {}, `${this.y?.title}: ${quantity(y, this.y?.unit ?? "")}`),
@@ -151,17 +143,3 @@ export class ComparedFrontiers extends Figure {
     return [["run", "plan", ...names], ...this.points.map((one) => [this.subjects.all[one.run].name, one.point.plan, one.x, one.y])];
   }
 }
-
-/** The path of a point: runs differ in form, too. @param {import("../charts/pen.js").Pen} pen @param {number} x @param {number} y @param {number} which */
-function form(pen, x, y, which) {
-  const corners = [
-    [],
-    [[-1, -1], [1, -1], [1, 1], [-1, 1]],
-    [[0, -1.2], [1.15, 0.9], [-1.15, 0.9]],
-    [[0, -1.35], [1.35, 0], [0, 1.35], [-1.35, 0]],
-  ][which];
-  if (!corners.length) return pen.arc(x, y, RADIUS, 0, 2 * Math.PI);
-  corners.forEach(([dx, dy], k) => (k ? pen.lineTo(x + dx * 4, y + dy * 4) : pen.moveTo(x + dx * 4, y + dy * 4)));
-  return pen.closePath();
-}
-

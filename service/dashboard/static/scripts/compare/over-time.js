@@ -5,7 +5,8 @@
 
 import { get, problemOf } from "../api.js";
 import { seriesColor } from "../charts/legend.js";
-import { lastUpTo, LineChart } from "../charts/lines.js";
+import { LineChart } from "../charts/lines.js";
+import { lastUpTo } from "../charts/ordered.js";
 import { byId, element, fill, say } from "../dom.js";
 import { MemoryCurve } from "../plan/memory-model.js";
 import { Timeline } from "../timeline.js";

@@ -74,6 +74,6 @@ function rounded(value) {
 }
 
 /** How many plans are shown. @param {FrontierData} data */
-export function heldText({ plans, heldCount, selection }) {
-  return selection.isEmpty ? "" : `${plain(heldCount)} of ${plain(plans.length)} plans are within the bounds`;
+export function heldText({ plans, heldNumbers, selection }) {
+  return selection.isEmpty ? "" : `${plain(heldNumbers.length)} of ${plain(plans.length)} plans are within the bounds`;
 }

@@ -34,19 +34,21 @@ export function symbolOf(mark) {
 export class FrontierData {
   /** @param {Content} content */
   constructor(content) {
-    Object.assign(this, content);
     this.plans = content.plans;
     this.objectives = content.objectives;
     this.chosen = content.chosen;
     this.marks = content.marks;
     this.bounds = content.bounds;
     this.selection = content.selection;
+    /** Which plans are within the bounds. */
     this.held = Uint8Array.from(this.plans, (plan) => (content.selection.holds(plan) ? 1 : 0));
-    /** How many plans are within the bounds. */
-    this.heldCount = this.held.reduce((sum, held) => sum + held, 0);
+    /** The numbers of the plans within the bounds. @type {number[]} */
+    this.heldNumbers = this.plans.flatMap((_, k) => (this.held[k] ? [k] : []));
     this.color = this.objective(content.color);
-    this.colorRange = extent(this.values(content.color), { margin: 0 }) ?? [0, 1];
-    this.shade = shadesOf(this.values(content.color), ...this.colorRange);
+    const values = this.values(content.color);
+    /** @type {[number, number]} */
+    this.colorRange = extent(values, { margin: 0 }) ?? [0, 1];
+    this.groups = groupsOf(shadesOf(values, ...this.colorRange), this.held);
   }
 
   /** @param {string} name @returns {Objective} */
@@ -62,11 +64,7 @@ export class FrontierData {
   /** The numbers of plans by their color, first those beyond the bounds. @returns {{fill: string | null, members: number[]}[]} */
   byShade() {
     const colors = shades();
-    const groups = colors.map((fill) => ({ fill: /** @type {string | null} */ (fill), members: /** @type {number[]} */ ([]) }));
-    const beyond = { fill: null, members: /** @type {number[]} */ ([]) };
-    for (let k = 0; k < this.plans.length; k += 1)
-      (this.held[k] ? groups[this.shade[k]] : beyond).members.push(k);
-    return [beyond, ...groups].filter(({ members }) => members.length);
+    return this.groups.map(({ shade, members }) => ({ fill: shade === null ? null : colors[shade], members }));
   }
 
   /** What a plan is and costs, as lines for a tooltip. @param {number} k */
@@ -103,18 +101,16 @@ function decisionsOf(plan) {
   ].filter(Boolean);
 }
 
-/** Draw the outline of a symbol. @param {import("../charts/pen.js").Pen} pen @param {string} symbol @param {number} x @param {number} y @param {number} r px */
-export function outline(pen, symbol, x, y, r) {
-  const corners = {
-    left: [[-1.1, 0], [0.8, -1], [0.8, 1]],
-    down: [[0, 1.1], [-1, -0.8], [1, -0.8]],
-    diamond: [[0, -1.15], [1.15, 0], [0, 1.15], [-1.15, 0]],
-    square: [[-0.85, -0.85], [0.85, -0.85], [0.85, 0.85], [-0.85, 0.85]],
-  }[symbol];
-  pen.beginPath();
-  if (corners) {
-    corners.forEach(([dx, dy], k) => (k ? pen.lineTo(x + r * dx, y + r * dy) : pen.moveTo(x + r * dx, y + r * dy)));
-    pen.closePath();
-  } else pen.arc(x, y, r, 0, 2 * Math.PI);
-  pen.stroke();
+/** The numbers of plans by the number of their color; null is that of those beyond the bounds. @param {Uint8Array} shade @param {Uint8Array} held */
+function groupsOf(shade, held) {
+  /** @type {Map<number | null, number[]>} */
+  const groups = new Map([[null, []]]);
+  for (let k = 0; k < shade.length; k += 1) {
+    const key = held[k] ? shade[k] : null;
+    const members = groups.get(key);
+    if (members) members.push(k);
+    else groups.set(key, [k]);
+  }
+  const ordered = [...groups].sort(([a], [b]) => (a ?? -1) - (b ?? -1));
+  return ordered.map(([key, members]) => ({ shade: key, members })).filter(({ members }) => members.length);
 }

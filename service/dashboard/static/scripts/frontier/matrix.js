@@ -3,11 +3,13 @@
  * @module frontier/matrix
  */
 
+import { titleOf } from "../charts/axes.js";
 import { font } from "../charts/figure.js";
 import { extent, Scale } from "../charts/scale.js";
+import { nearestSpot } from "../charts/spots.js";
 import { color } from "../colors.js";
 import { symbolOf } from "./data.js";
-import { PlanFigure } from "./plan-figure.js";
+import { PlanFigure, rangeOf } from "./plan-figure.js";
 
 const GAP = 6; // px
 const INSET = 5;
@@ -22,8 +24,6 @@ export class MatrixPlot extends PlanFigure {
     super(place, "The plans over every two objectives; the table below has the same figures", onPoint);
     /** @type {{name: string, title: string, unit: string, values: Float64Array, low: number, high: number}[]} */
     this.columns = [];
-    /** @type {number[] | null} */
-    this.box = null;
   }
 
   /** @param {import("./data.js").FrontierData} data @param {import("./data.js").Objective[]} objectives */
@@ -69,11 +69,7 @@ export class MatrixPlot extends PlanFigure {
         if (row === column) this.#paintDiagonal(pen, row, x, box);
         else this.#paintCell(pen, groups, row, column, x, y);
       }
-    if (!this.box) return;
-    const [ax, ay, bx, by] = this.box;
-    pen.strokeStyle = color("accent");
-    pen.lineWidth = 1.5;
-    pen.strokeRect(Math.min(ax, bx), Math.min(ay, by), Math.abs(bx - ax), Math.abs(by - ay));
+    this.paintBox(pen);
   }
 
   /**
@@ -115,7 +111,7 @@ export class MatrixPlot extends PlanFigure {
     pen.textBaseline = "middle";
     pen.font = font(12, 600);
     pen.fillStyle = color("text");
-    pen.fillText(x.unit ? `${title} (${x.unit})` : title, left + width / 2, top + 13);
+    pen.fillText(titleOf({ title, scale: x }), left + width / 2, top + 13);
     pen.font = font(10);
     pen.fillStyle = color("muted");
     for (const { value, text } of x.ticks(3)) {
@@ -137,14 +133,10 @@ export class MatrixPlot extends PlanFigure {
     const [row, column] = this.#cellAt(x, y);
     if (row === column) return -1;
     const scales = this.#scales(row, column);
-    let [best, found] = [NEAREST ** 2, -1];
-    for (let k = 0; k < this.data.plans.length; k += 1) {
-      if (!this.data.held[k]) continue;
-      const distance =
-        (scales.x.at(this.columns[column].values[k]) - x) ** 2 + (scales.y.at(this.columns[row].values[k]) - y) ** 2;
-      if (distance < best) [best, found] = [distance, k];
-    }
-    return found;
+    const [across, up] = [this.columns[column].values, this.columns[row].values];
+    const at = { x: (/** @type {number} */ k) => scales.x.at(across[k]), y: (/** @type {number} */ k) => scales.y.at(up[k]) };
+    const { plans, held } = this.data;
+    return nearestSpot(x, y, NEAREST, plans.length, at.x, at.y, (k) => held[k]);
   }
 
   /** @param {number} k @returns {[number, number]} */
@@ -154,26 +146,17 @@ export class MatrixPlot extends PlanFigure {
     return [x.at(this.columns[0].values[k]), y.at(this.columns[1].values[k])];
   }
 
-  /** @param {number[]} box */
-  dragging(box) {
-    this.box = box;
-    this.redraw();
-  }
-
-  /** @param {number[]} box */
-  dragged([ax, ay, bx, by]) {
-    this.box = null;
+  /** @param {import("./plan-figure.js").Box} box @returns {Record<string, import("./selection.js").Range>} */
+  boundsOf([ax, ay, bx, by]) {
     const [row, column] = this.#cellAt(ax, ay);
     const { x, y } = this.#scales(row, column);
-    const range = (/** @type {Scale} */ scale, /** @type {number} */ a, /** @type {number} */ b) =>
-      /** @type {[number, number]} */ ([a, b].map((at) => scale.value(at)).sort((one, other) => one - other));
-    const across = { [this.columns[column].name]: range(x, ax, bx) };
-    this.data?.selection.set(row === column ? across : { ...across, [this.columns[row].name]: range(y, ay, by) });
+    const across = { [this.columns[column].name]: rangeOf(x, ax, bx) };
+    return row === column ? across : { ...across, [this.columns[row].name]: rangeOf(y, ay, by) };
   }
 
   /** @param {number} x @param {number} y */
-  cleared(x, y) {
-    this.data?.selection.set(Object.fromEntries(this.#cellAt(x, y).map((k) => [this.columns[k].name, null])));
+  costsAt(x, y) {
+    return this.#cellAt(x, y).map((k) => this.columns[k].name);
   }
 
   /** @param {string} key */

@@ -7,7 +7,7 @@ import { font } from "../charts/figure.js";
 import { extent, Scale } from "../charts/scale.js";
 import { color } from "../colors.js";
 import { symbolOf } from "./data.js";
-import { PlanFigure } from "./plan-figure.js";
+import { PlanFigure, rangeOf } from "./plan-figure.js";
 
 const TOP = 44; // px for the titles
 const BOTTOM = 16;
@@ -22,8 +22,6 @@ export class ParallelPlot extends PlanFigure {
     super(place, "The plans over all objectives; the table below has the same figures", onPoint);
     /** The axis that keys follow. */
     this.current = 0;
-    /** @type {{axis: number, from: number, to: number} | null} */
-    this.drawn = null;
     /** @type {{name: string, title: string, scale: Scale, values: Float64Array, x: number}[]} */
     this.axes = [];
   }
@@ -72,7 +70,7 @@ export class ParallelPlot extends PlanFigure {
       for (const k of members) this.#line(pen, k);
       pen.strokeStyle = fill ?? color("grid");
       pen.lineWidth = fill ? 1.4 : 1;
-      pen.globalAlpha = fill && data.heldCount > 300 ? 0.55 : 1;
+      pen.globalAlpha = fill && data.heldNumbers.length > 300 ? 0.55 : 1;
       pen.stroke();
     }
     pen.globalAlpha = 1;
@@ -140,7 +138,7 @@ export class ParallelPlot extends PlanFigure {
   #paintRange(pen, k) {
     const { name, scale, x } = this.axes[k];
     const set = this.data?.selection.ranges.get(name);
-    const at = this.drawn?.axis === k ? [this.drawn.from, this.drawn.to] : null;
+    const at = this.box && this.#axisAt(this.box[0]) === k ? [this.box[1], this.box[3]] : null;
     if (!set && !at) return;
     const [a, b] = at ?? /** @type {number[]} */ (set).map((value) => scale.at(Math.min(scale.high, Math.max(scale.low, value))));
     pen.fillStyle = color("accent");
@@ -182,29 +180,18 @@ export class ParallelPlot extends PlanFigure {
     return axis ? [axis.x, axis.scale.at(axis.values[k])] : [0, 0];
   }
 
-  /** @param {number[]} box */
-  dragging([ax, ay, , by]) {
-    const axis = this.#axisAt(ax);
-    if (axis < 0) return;
-    this.drawn = { axis, from: ay, to: by };
-    this.redraw();
-  }
-
-  /** @param {number[]} box */
-  dragged([ax, ay, , by]) {
-    this.drawn = null;
+  /** @param {import("./plan-figure.js").Box} box @returns {Record<string, import("./selection.js").Range>} */
+  boundsOf([ax, ay, , by]) {
     const axis = this.axes[this.#axisAt(ax)];
-    if (!axis) return this.redraw();
-    const [low, high] = [ay, by].map((at) => axis.scale.value(at)).sort((a, b) => a - b);
-    this.data?.selection.set({
-      [axis.name]: [low <= axis.scale.low ? -Infinity : low, high >= axis.scale.high ? Infinity : high],
-    });
+    if (!axis) return {};
+    const [low, high] = rangeOf(axis.scale, ay, by);
+    return { [axis.name]: [low <= axis.scale.low ? -Infinity : low, high >= axis.scale.high ? Infinity : high] };
   }
 
   /** @param {number} x */
-  cleared(x) {
+  costsAt(x) {
     const axis = this.axes[this.#axisAt(x)];
-    if (axis) this.data?.selection.set({ [axis.name]: null });
+    return axis ? [axis.name] : [];
   }
 
   /** @param {string} key */

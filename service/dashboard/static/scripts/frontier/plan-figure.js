@@ -1,14 +1,18 @@
 /**
- * What the views of a frontier have in common: a plan that is pointed out, by the pointer or by keys, in all of them.
+ * What the views of a frontier have in common: a plan that is pointed out, by the pointer or by keys, in all of them, and
+ * bounds that are set by dragging.
  * @module frontier/plan-figure
  */
 
 import { pages } from "../api.js";
+import { Drag } from "../charts/dragging.js";
 import { Figure } from "../charts/figure.js";
+import { color } from "../colors.js";
 
-const CLICK = 5; // px: what moves less was no drag
+/** @typedef {[number, number, number, number]} Box px: where dragging began, and where it is */
+/** @typedef {import("../charts/scale.js").Scale} Scale */
 
-/** A figure of plans: a click or Enter opens one. Views say which is nearest, where it is, and what dragging means. */
+/** A figure of plans: a click or Enter opens one. Views say which is nearest, where it is, and what dragging bounds. */
 export class PlanFigure extends Figure {
   /** @param {HTMLElement} place @param {string} label @param {(id: string | null) => void} onPoint */
   constructor(place, label, onPoint) {
@@ -18,8 +22,13 @@ export class PlanFigure extends Figure {
     this.data = null;
     /** The number of the plan that is pointed out, or -1. */
     this.pointed = -1;
-    /** @type {[number, number] | null} */
-    this.from = null;
+    /** What is being dragged over. @type {Box | null} */
+    this.box = null;
+    this.drag = new Drag(this.canvas, {
+      move: (from, to) => this.#dragging([...from, ...to]),
+      end: (from, to) => this.#dragged([...from, ...to]),
+      cancel: () => this.#dragging(null),
+    });
     this.#listen();
   }
 
@@ -49,19 +58,14 @@ export class PlanFigure extends Figure {
     return [0, 0];
   }
 
-  /** @param {number[]} _box px */
-  dragging(_box) {
-    // few views show it
+  /** @param {Box} _box @returns {Record<string, import("./selection.js").Range>} the bounds that dragging over it sets */
+  boundsOf(_box) {
+    return {};
   }
 
-  /** @param {number[]} _box px */
-  dragged(_box) {
-    // nothing is bounded by default
-  }
-
-  /** @param {number} _x @param {number} _y px of a double click */
-  cleared(_x, _y) {
-    // nothing was bounded
+  /** @param {number} _x @param {number} _y px of a double click @returns {string[]} the costs whose bounds it removes */
+  costsAt(_x, _y) {
+    return [];
   }
 
   /** @param {string} _key @returns {number | null} the plan that a key leads to; null for other keys */
@@ -69,19 +73,39 @@ export class PlanFigure extends Figure {
     return null;
   }
 
+  /** Draw what is being dragged over. @param {import("../charts/pen.js").Pen} pen */
+  paintBox(pen) {
+    if (!this.box) return;
+    const [ax, ay, bx, by] = this.box;
+    pen.strokeStyle = color("accent");
+    pen.lineWidth = 1.5;
+    pen.strokeRect(Math.min(ax, bx), Math.min(ay, by), Math.abs(bx - ax), Math.abs(by - ay));
+  }
+
   /** @param {number} x @param {number} y */
   hover(x, y) {
-    if (this.from) {
-      if (isDrag(this.from, x, y)) this.dragging([...this.from, x, y]);
-      return;
-    }
+    if (this.drag.from) return;
     const found = this.nearest(x, y);
     this.canvas.style.cursor = found < 0 ? "crosshair" : "pointer";
     this.#meet(found, x, y);
   }
 
   leave() {
-    if (!this.from) this.#meet(-1, 0, 0);
+    if (!this.drag.from) this.#meet(-1, 0, 0);
+  }
+
+  /** @param {Box | null} box */
+  #dragging(box) {
+    this.box = box;
+    this.tooltip.hidden = true;
+    this.redraw();
+  }
+
+  /** @param {Box} box */
+  #dragged(box) {
+    this.#dragging(null);
+    const bounds = this.boundsOf(box);
+    if (Object.keys(bounds).length) this.data?.selection.set(bounds);
   }
 
   /** @param {number} k @param {number} x @param {number} y */
@@ -101,28 +125,15 @@ export class PlanFigure extends Figure {
 
   #listen() {
     const { canvas } = this;
-    canvas.addEventListener("pointerdown", (/** @type {PointerEvent} */ event) => {
-      if (event.button || event.pointerType === "touch") return;
-      this.from = [event.offsetX, event.offsetY];
-      canvas.setPointerCapture(event.pointerId);
-    });
-    canvas.addEventListener("pointerup", (/** @type {PointerEvent} */ event) => {
-      const { from } = this;
-      this.from = null;
-      if (from && isDrag(from, event.offsetX, event.offsetY)) {
-        this.tooltip.hidden = true;
-        this.dragged([...from, event.offsetX, event.offsetY]);
-      }
-    });
-    canvas.addEventListener("pointercancel", () => (this.from = null));
-    let pressed = [0, 0];
-    canvas.addEventListener("pointerdown", (/** @type {PointerEvent} */ event) => (pressed = [event.offsetX, event.offsetY]));
     canvas.addEventListener("click", (/** @type {MouseEvent} */ event) => {
-      if (isDrag(pressed, event.offsetX, event.offsetY)) return;
+      if (this.drag.isDrag) return;
       this.#meet(this.nearest(event.offsetX, event.offsetY), event.offsetX, event.offsetY);
       this.#open();
     });
-    canvas.addEventListener("dblclick", (/** @type {MouseEvent} */ event) => this.cleared(event.offsetX, event.offsetY));
+    canvas.addEventListener("dblclick", (/** @type {MouseEvent} */ event) => {
+      const names = this.costsAt(event.offsetX, event.offsetY);
+      if (names.length) this.data?.selection.set(Object.fromEntries(names.map((name) => [name, null])));
+    });
     canvas.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
       const next = this.step(event.key);
       if (next !== null) this.#meet(next, ...this.spot(next));
@@ -139,16 +150,15 @@ export class PlanFigure extends Figure {
    * @param {ArrayLike<number>} values @param {number} by 1 or -1 @returns {number}
    */
   neighbor(values, by) {
-    const held = this.data?.held ?? [];
-    const order = Array.from(held, (_, k) => k).filter((k) => held[k]);
-    order.sort((a, b) => values[a] - values[b] || a - b);
+    const order = [...(this.data?.heldNumbers ?? [])].sort((a, b) => values[a] - values[b] || a - b);
     const place = order.indexOf(this.pointed);
     const next = place < 0 ? (by > 0 ? 0 : order.length - 1) : place + by;
     return order[Math.min(order.length - 1, Math.max(0, next))] ?? -1;
   }
 }
 
-/** @param {number[]} from @param {number} x @param {number} y */
-function isDrag([fromX, fromY], x, y) {
-  return Math.abs(x - fromX) + Math.abs(y - fromY) >= CLICK;
+/** The values between two places of a scale. @param {Scale} scale @param {number} a @param {number} b px @returns {[number, number]} */
+export function rangeOf(scale, a, b) {
+  const [one, other] = [scale.value(a), scale.value(b)];
+  return one < other ? [one, other] : [other, one];
 }

@@ -3,6 +3,8 @@
  * @module plan/memory-model
  */
 
+import { lastUpTo } from "../charts/ordered.js";
+
 /** @typedef {{buffer: string, tensor: any, role: string, bytes: number, from: string, to: string}} Living */
 
 /** One class of devices. Samples are those of the API: before the first slot, and two of each slot. */
@@ -30,12 +32,7 @@ export class MemoryCurve {
 
   /** The sample that is reached at a moment: of equal times, the one with the most bytes. @param {number} time s */
   sampleAt(time) {
-    let last = 0;
-    for (let [low, high] = [0, this.times.length - 1]; low <= high; ) {
-      const middle = (low + high) >> 1;
-      if (this.times[middle] <= time) [last, low] = [middle, middle + 1];
-      else high = middle - 1;
-    }
+    const last = Math.max(0, lastUpTo(this.times, time));
     let most = last;
     for (let k = last; k >= 0 && this.times[k] === this.times[last]; k -= 1)
       if (this.total(k) > this.total(most)) most = k;
