@@ -108,6 +108,12 @@ def test_plans_are_compared_with_one_cursor_over_memory_and_timelines(
         10,
         "the cursor is in the other views",
     )
+    page.locator("#memory-menu summary").click()
+    with page.expect_download() as download:
+        page.locator("#memory-menu button", has_text="CSV").click()
+    rows = [row.split(",") for row in download.value.path().read_text().splitlines()]
+    assert rows[0] == ["time (s)", "series", "live (B)"]
+    assert {row[1] for row in rows[1:]} == {plans[0].id, plans[-1].id}
     page.get_by_label("search").fill("nothing")
     expect(page.locator("#decisions")).to_contain_text("None is like that.")
 

@@ -57,6 +57,13 @@ def test_the_predicted_timeline_is_there_without_an_execution(
     }
     expect(page.locator("#waits tbody tr")).to_have_count(2)
     expect(page.locator("#accounts tbody tr").first).to_contain_text("time")
+    page.locator("#timeline-menu summary").click()
+    with page.expect_download() as download:
+        page.locator("#timeline-menu button", has_text="CSV").click()
+    head, *spans = download.value.path().read_text().splitlines()
+    assert head.startswith("of,lane,name,kind,start (s),end (s),bytes (B)") and spans
+    assert {span.split(",")[2] for span in spans} >= {"hidden", "active", "y"}
+    assert max(float(span.split(",")[5]) for span in spans) == pytest.approx(schedule["time_s"], rel=1e-9)
     link = page.get_by_role("link", name="For Perfetto").get_attribute("href")
     assert link and idle_service.get(link)["traceEvents"]
 

@@ -5,6 +5,7 @@
 
 import { get, post, problemOf } from "./api.js";
 import { statusBadge } from "./badges.js";
+import { saveMenu } from "./charts/saving.js";
 import { showDevices } from "./device-table.js";
 import { byId, element, fill, say } from "./dom.js";
 import { errorNotice, problemNotice } from "./notice.js";
@@ -53,6 +54,8 @@ export class Executions {
     });
     for (const choice of document.getElementsByName("longest")) choice.addEventListener("change", () => this.#longest());
     byId("execute").disabled = false;
+    const name = () => `${this.shown === PREDICTED ? this.plan.id : this.shown}.timeline`;
+    fill(byId("timeline-menu"), saveMenu(this.timeline, name, () => this.timeline.rows()));
   }
 
   #find() {

@@ -10,7 +10,7 @@ import { count, plain, several } from "./units.js";
 
 const AXES = {
   seconds: { title: "searched", unit: "s", isFromZero: true },
-  evaluations: { title: "evaluations", unit: "" },
+  evaluations: { title: "evaluations", unit: "", isWhole: true },
 };
 
 /** A line of the hypervolume, a share of the objective space. */

@@ -5,6 +5,7 @@
 
 import { legend, seriesColor } from "./charts/legend.js";
 import { LineChart } from "./charts/lines.js";
+import { saveMenu } from "./charts/saving.js";
 import { element, fill } from "./dom.js";
 
 /** @typedef {{snapshot: number, rule: string, applied: number, credit: number, volume: number}} Row */
@@ -19,12 +20,14 @@ export function showRates(place, rows) {
   if (!rows.length) return fill(place, element("p", { class: "empty" }, "Nothing to draw."));
   const series = linesOf(rows);
   const chart = element("div", { class: "rates-chart" });
-  fill(place, legend(series), chart);
-  new LineChart(chart, "The rates of rules over snapshots; the table has the same figures").show({
+  const drawn = new LineChart(chart, "The rates of rules over snapshots; the table has the same figures");
+  drawn.show({
     series,
-    x: { title: "snapshot", unit: "" },
+    x: { title: "snapshot", unit: "", isWhole: true },
     y: { title: "credit by 1,000 moves", unit: "" },
   });
+  const menu = saveMenu(drawn, () => "rates-of-rules", () => drawn.rows());
+  fill(place, element("div", { class: "row" }, legend(series), element("span", { class: "spread" }, menu)), chart);
 }
 
 /** @param {Row[]} rows */

@@ -81,6 +81,21 @@ export class Timeline extends Figure {
     this.redraw();
   }
 
+  /** The spans as rows, with names and units first. @returns {unknown[][]} */
+  rows() {
+    const names = ["of", "lane", "name", "kind", "start (s)", "end (s)", "bytes (B)", "critical"];
+    const { devices = [], streams = [] } = this.trace ?? {};
+    const spans = devices.flatMap(({ name, lanes }) =>
+      lanes.flatMap((lane, j) =>
+        lane.names.map((span, k) => [
+          ...[name, streams[j], span, lane.kinds[k], lane.starts[k], lane.ends[k], lane.bytes[k]],
+          lane.critical ? lane.critical[k] === 1 : "",
+        ]),
+      ),
+    );
+    return [names, ...spans];
+  }
+
   /** Mark a moment, or none. @param {number | null} time s */
   point(time) {
     this.cursor = time;

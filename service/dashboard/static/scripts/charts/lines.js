@@ -18,10 +18,11 @@ import { extent, Scale } from "./scale.js";
  * @typedef {{name: string, color: string, x: ArrayLike<number>, y: ArrayLike<number>, kind?: "line" | "step" | "area",
  *   isDashed?: boolean, note?: (k: number) => string}} Series
  */
-/** @typedef {{title: string, unit: string, isLog?: boolean, isFromZero?: boolean}} AxisOptions */
+/** @typedef {{title: string, unit: string, isLog?: boolean, isFromZero?: boolean, isWhole?: boolean}} AxisOptions */
 /** @typedef {{series: Series[], x: AxisOptions, y: AxisOptions, levels?: {y: number, name: string}[]}} LineContent levels are
  *   horizontal lines with names */
 
+const NO_AXIS = { title: "", unit: "" };
 const STEPS = { ArrowLeft: -1, ArrowRight: 1, PageUp: -20, PageDown: 20 };
 
 /** A chart of lines. Dragging shows a part, a double click or 0 the whole; arrow keys move the cursor. */
@@ -52,6 +53,17 @@ export class LineChart extends Figure {
     this.redraw();
   }
 
+  /**
+   * The figures as rows, with names and units first: what goes across, the series, its value.
+   * @returns {unknown[][]}
+   */
+  rows() {
+    const { series, x, y } = this.content ?? { series: [], x: NO_AXIS, y: NO_AXIS };
+    const named = (/** @type {AxisOptions} */ { title, unit }) => (unit ? `${title} (${unit})` : title);
+    const rows = series.flatMap((one) => Array.from(one.x, (at, k) => [at, one.name, valueOf(one, k)]));
+    return [[named(x), "series", named(y)], ...rows];
+  }
+
   /** Show a part of the axis, or all of it. @param {number | null} from @param {number} [to] */
   look(from, to = 0) {
     this.part = from === null ? null : [from, to];
@@ -74,8 +86,8 @@ export class LineChart extends Figure {
       isFromZero: y.isFromZero !== false,
     }) ?? [0, 1];
     return {
-      x: { title: x.title, scale: new Scale(from, to, { unit: x.unit, isLog: x.isLog }) },
-      y: { title: y.title, scale: new Scale(low, high, { unit: y.unit, isLog: y.isLog }) },
+      x: { title: x.title, scale: new Scale(from, to, x) },
+      y: { title: y.title, scale: new Scale(low, high, y) },
     };
   }
 
@@ -235,13 +247,18 @@ export class LineChart extends Figure {
     const lines = content.series.flatMap((/** @type {any} */ series) => {
       const k = lastUpTo(series.x, cursor);
       if (k < 0 || (series.kind === "line" && cursor > series.x[series.x.length - 1])) return [];
-      const value = series.y[k] - (series.bottoms?.[k] ?? 0);
+      const value = valueOf(series, k);
       const note = series.note?.(k);
       const text = note ?? quantity(value, content.y.unit);
       return [element("div", {}, swatch(series.color), `${series.name}: ${text}`)];
     });
     this.explain(x, y, element("strong", {}, quantity(cursor, content.x.unit)), ...lines);
   }
+}
+
+/** What a series itself has at a point, without those below it. @param {Series & {bottoms?: Float64Array}} series @param {number} k */
+function valueOf({ y, bottoms }, k) {
+  return y[k] - (bottoms?.[k] ?? 0);
 }
 
 /** @param {Series[]} series @returns {(Series & {bottoms?: Float64Array})[]} */

@@ -10,10 +10,11 @@ import { column, plain } from "../units.js";
 /** A scale of values in their base unit; shown in a readable one. */
 export class Scale {
   /**
-   * @param {number} low @param {number} high @param {{unit?: string, isLog?: boolean}} [options] logarithmic only if all is
-   *   above zero
+   * @param {number} low @param {number} high @param {{unit?: string, isLog?: boolean, isWhole?: boolean}} [options] logarithmic
+   *   only if all is above zero; `isWhole`: there is nothing between whole values
    */
-  constructor(low, high, { unit = "", isLog = false } = {}) {
+  constructor(low, high, { unit = "", isLog = false, isWhole = false } = {}) {
+    this.isWhole = isWhole;
     this.isLog = isLog && low > 0;
     this.low = low;
     this.high = high > low ? high : low + (Math.abs(low) || 1) * 1e-9;
@@ -50,7 +51,8 @@ export class Scale {
   ticks(most) {
     const [low, high] = [this.low / this.factor, this.high / this.factor];
     if (this.isLog && high / low > 4) return logTicks(low, high, most).map((value) => this.#tick(value, null));
-    const step = niceStep((high - low) / Math.max(1, most));
+    const least = this.isWhole ? 1 / this.factor : 0;
+    const step = niceStep(Math.max(least, (high - low) / Math.max(1, most)));
     const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
     const ticks = [];
     const first = Math.ceil(low / step - 1e-6);

@@ -26,6 +26,7 @@ function difference(value, from) {
   if (from === undefined) return "";
   if (value === from) return "same";
   if (!from) return "–";
+  if (!value) return "−100 %";
   const ratio = value / from;
   if (ratio >= 10 || ratio <= 0.1) return ratio >= 10 ? `× ${plain(ratio, 0)}` : `÷ ${plain(1 / ratio, 0)}`;
   const percent = 100 * (ratio - 1);

@@ -7,6 +7,7 @@ import { get, problemOf } from "../api.js";
 import { seriesColor } from "../charts/legend.js";
 import { LineChart } from "../charts/lines.js";
 import { lastUpTo } from "../charts/ordered.js";
+import { saveMenu } from "../charts/saving.js";
 import { byId, element, fill, say } from "../dom.js";
 import { MemoryCurve } from "../plan/memory-model.js";
 import { Timeline } from "../timeline.js";
@@ -46,6 +47,7 @@ class OverTime {
     });
     this.#showTimelines();
     this.#showMemory();
+    fill(byId("memory-menu"), saveMenu(this.chart, () => "memory", () => this.chart.rows()));
     this.chart.look(0, this.end);
     subjects.onPoint(() => this.#showMemory());
     subjects.onPoint((k) => this.frames.forEach((frame, j) => frame?.classList.toggle("is-pointed", j === k)));
@@ -62,8 +64,10 @@ class OverTime {
     this.timelines = [];
     this.traces.forEach((trace, k) => {
       const place = element("div", {});
+      const { name } = this.subjects.all[k];
+      const head = element("div", { class: "row" }, element("h3", { class: "mono" }, name));
       const frame = trace
-        ? element("section", { class: "compared-timeline", "aria-label": `Timeline of ${this.subjects.all[k].name}` }, element("h3", { class: "mono" }, this.subjects.all[k].name), place)
+        ? element("section", { class: "compared-timeline", "aria-label": `Timeline of ${name}` }, head, place)
         : null;
       this.frames.push(frame);
       this.timelines.push(null);
@@ -79,6 +83,7 @@ class OverTime {
       timeline.leastLabels = LABELS;
       this.timelines[k] = timeline;
       timeline.show(trace);
+      head.append(element("span", { class: "spread" }, saveMenu(timeline, () => `${name}.timeline`, () => timeline.rows())));
       frame.addEventListener("pointerenter", () => this.subjects.point(k));
       frame.addEventListener("pointerleave", () => this.subjects.point(-1));
     });

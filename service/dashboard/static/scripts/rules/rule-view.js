@@ -145,7 +145,7 @@ function showRates(place, name, snapshots) {
         y: own.map((row) => (1000 * row.credit) / Math.max(row.applied, 1)),
       },
     ],
-    x: { title: "snapshot", unit: "" },
+    x: { title: "snapshot", unit: "", isWhole: true },
     y: { title: "credit by 1,000 moves", unit: "" },
   });
 }
