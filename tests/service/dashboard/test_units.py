@@ -1,4 +1,4 @@
-"""Tests of figures for people: the text that units.js writes, in the browser that runs it."""
+"""Tests of figures and names for people: the texts that scripts write, in the browser that runs them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from playwright.sync_api import Browser, Page
 
 from tapestry.service.cli.output import column, quantity
 from tapestry.service.dashboard import STATIC
+from tapestry.service.plan_differences import name_without_numbers
 
-SOURCE = (STATIC / "scripts" / "units.js").read_text().replace("export ", "")
+SOURCE = "".join(
+    (STATIC / "scripts" / name).read_text().replace("export ", "") for name in ("units.js", "site-names.js")
+)
 
 
 @pytest.fixture(scope="module")
@@ -86,3 +89,18 @@ def test_durations(page: Page, seconds: float, text: str) -> None:
 def test_ages(page: Page, seconds: int, text: str) -> None:
     now = "Date.parse('2026-01-02T12:00:00Z')"
     assert page.evaluate(f"s => age('2026-01-02T12:00:00Z', {now} + 1000 * s)", seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("site", "name"),
+    [
+        ("h.3.mlp", "h.*.mlp"),
+        ("node_add_7", "node_add"),
+        ("node_add", "node_add"),
+        ("node_addmm_8.bias~fused.47b02026", "node_addmm.bias~fused"),
+        ("node_addmm_12.bias~fused.17ba778d", "node_addmm.bias~fused"),
+        ("m.transformer.h.10.attn.c_attn.weight", "m.transformer.h.*.attn.c_attn.weight"),
+    ],
+)
+def test_equal_layers_have_one_name_as_in_comparisons(page: Page, site: str, name: str) -> None:
+    assert page.evaluate("site => nameWithoutNumbers(site)", site) == name == name_without_numbers(site)

@@ -3,6 +3,8 @@
  * @module decisions
  */
 
+import { nameWithoutNumbers } from "./site-names.js";
+
 /** @typedef {{site: string, kind: string, strategy: string, more: string}} Decision */
 /** @typedef {{name: string, decisions: Decision[]}} Group */
 
@@ -46,7 +48,7 @@ function gene([name, value]) {
 }
 
 /**
- * Decisions that differ in nothing but the numbers in their sites' names become one group.
+ * Decisions that differ in nothing but what differs from layer to layer in their sites' names become one group.
  * @param {Decision[]} decisions
  * @returns {Group[]}
  */
@@ -54,24 +56,13 @@ export function grouped(decisions) {
   /** @type {Map<string, Group>} */
   const groups = new Map();
   for (const decision of decisions) {
-    const name = pattern(decision.site);
+    const name = nameWithoutNumbers(decision.site);
     const key = JSON.stringify([name, decision.kind, decision.strategy, decision.more]);
     const group = groups.get(key) ?? { name, decisions: [] };
     group.decisions.push(decision);
     groups.set(key, group);
   }
   return [...groups.values()];
-}
-
-/**
- * A site's name without its numbers: `h.3.mlp` and `h.4.mlp`, `node_add` and `node_add_7` are alike.
- * @param {string} site
- */
-export function pattern(site) {
-  return site
-    .replace(/\d+/g, "*")
-    .replace(/_\*(?=$|\.)/, "")
-    .replace(/_\*$/, "");
 }
 
 /**

@@ -3,16 +3,17 @@
  * @module plan/spans
  */
 
+import { nameWithoutNumbers } from "../site-names.js";
+
 /** @typedef {import("../trace.js").Trace} Trace */
 /** `names` are those that are alike: equal layers, but for the numbers in their names, and rounds.
  * @typedef {{name: string, names: Set<string>, kind: string, count: number, seconds: number, critical: number, bytes: number}} Total */
 
 const ROUND = / \(round \d+\)$/;
-const NUMBERS = /\d+/g;
 
 /**
  * The time of blocks or copies by name, those first that take longest; of devices, the one where they take most. Rounds and
- * names that differ in numbers only are taken together.
+ * equal layers are taken together.
  * @param {Trace} trace @param {boolean} areCopies @param {boolean} [byKind] taken together by kind
  * @returns {Total[]}
  */
@@ -38,7 +39,7 @@ function totalsOf(lanes, byKind) {
       if (seen.has(once)) continue;
       seen.add(once);
       const name = lane.names[k].replace(ROUND, "");
-      const key = byKind ? lane.kinds[k] : `${name.replace(NUMBERS, "#")} ${lane.kinds[k]}`;
+      const key = byKind ? lane.kinds[k] : `${name.split(" ").map(nameWithoutNumbers).join(" ")} ${lane.kinds[k]}`;
       const total = found.get(key) ?? {
         ...{ name: byKind ? lane.kinds[k] : name, kind: lane.kinds[k], names: new Set() },
         ...{ count: 0, seconds: 0, critical: 0, bytes: 0 },

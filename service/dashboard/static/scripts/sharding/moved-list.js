@@ -3,9 +3,9 @@
  * @module sharding/moved-list
  */
 
-import { pattern } from "../decisions.js";
 import { element, fill, say } from "../dom.js";
 import { meter } from "../meters.js";
+import { nameWithoutNumbers } from "../site-names.js";
 import { figure, numberHead, rowOf, tableOf } from "../tables.js";
 import { column, plain, several } from "../units.js";
 import { kindText } from "./columns.js";
@@ -120,7 +120,7 @@ function groupsOf(columns, all) {
   /** @type {Map<string, Group>} */
   const groups = new Map();
   for (const k of all) {
-    const name = `${pattern(tensors.name[moved.tensor[k]])} → ${pattern(blocks.site[moved.reader[k]])}`;
+    const name = `${nameWithoutNumbers(tensors.name[moved.tensor[k]])} → ${nameWithoutNumbers(blocks.site[moved.reader[k]])}`;
     const key = [name, columns.formText(k, "from"), columns.formText(k, "to"), moved.kind[k]].join("\n");
     const group = groups.get(key) ?? { name, members: [], bytes: 0, seconds: 0, times: 0 };
     group.members.push(k);
