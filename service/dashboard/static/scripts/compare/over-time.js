@@ -38,6 +38,15 @@ class OverTime {
   /** @param {any[]} memories @param {any[]} schedules @param {import("./subjects.js").Subjects} subjects */
   constructor(memories, schedules, subjects) {
     this.subjects = subjects;
+    /** The moment of the cursor, s. @type {number | null} */
+    this.time = null;
+    /** The part that is shown, s. @type {[number, number] | null} */
+    this.part = null;
+    this.isMoving = false; // views report what they are made to show, too
+    /** @type {(HTMLElement | null)[]} */
+    this.frames = [];
+    /** @type {(Timeline | null)[]} */
+    this.timelines = [];
     this.curves = memories.map((document) => (document ? curveOf(document) : null));
     this.traces = schedules.map((schedule) => (schedule ? scheduledTrace(schedule) : null));
     this.end = Math.max(...this.curves.map((one) => one?.end ?? 0), ...this.traces.map((one) => one?.end ?? 0));
@@ -58,10 +67,6 @@ class OverTime {
   }
 
   #showTimelines() {
-    /** @type {(HTMLElement | null)[]} */
-    this.frames = [];
-    /** @type {(Timeline | null)[]} */
-    this.timelines = [];
     this.traces.forEach((trace, k) => {
       const place = element("div", {});
       const { name } = this.subjects.all[k];
@@ -117,7 +122,7 @@ class OverTime {
     this.isMoving = true;
     this.part = [from, to];
     together(() => {
-      for (const view of [this.chart, ...(this.timelines ?? [])]) if (view && view !== by) view.look(from, to);
+      for (const view of [this.chart, ...this.timelines]) if (view && view !== by) view.look(from, to);
     });
     this.isMoving = false;
   }

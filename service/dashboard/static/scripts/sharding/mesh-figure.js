@@ -87,8 +87,10 @@ export class MeshFigure extends Figure {
     for (let number = 0; number < count; number += 1) this.#device(pen, number);
   }
 
-  /** The rail along an axis that a device hangs on, and its link to it. */
-  /** @param {import("../charts/pen.js").Pen} pen @param {number} axis @param {number} number @param {number} device */
+  /**
+   * The rail along an axis that a device hangs on, and its link to it.
+   * @param {import("../charts/pen.js").Pen} pen @param {number} axis @param {number} number @param {number} device
+   */
   #link(pen, axis, number, device) {
     const { axes } = this.columns.mesh;
     const [x, y, cell] = this.#at(number);

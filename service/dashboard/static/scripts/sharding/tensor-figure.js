@@ -68,8 +68,10 @@ export class TensorFigure extends Figure {
     return this.columns.sizeOf(this.sharding.replicated) * this.columns.sizeOf(this.sharding.partial);
   }
 
-  /** A sheet behind the box: another replica, or with a dashed border another term. */
-  /** @param {import("../charts/pen.js").Pen} pen @param {ReturnType<typeof layOut>} layout @param {number} by px */
+  /**
+   * A sheet behind the box: another replica, or with a dashed border another term.
+   * @param {import("../charts/pen.js").Pen} pen @param {ReturnType<typeof layOut>} layout @param {number} by px
+   */
   #sheet(pen, { left, top, sides, slope }, by) {
     const [x, y, w, h] = [left + by, top - by, sides[2], sides[1]];
     pen.beginPath();
@@ -113,8 +115,10 @@ export class TensorFigure extends Figure {
     return this.columns.ranges[this.sharding.ranges[dim]].of_device[this.pieces[piece].devices[0]] % 2;
   }
 
-  /** Borders of the box, and lines where it is cut, each in the color of the mesh axis along which the devices change. */
-  /** @param {import("../charts/pen.js").Pen} pen @param {ReturnType<typeof layOut>} layout */
+  /**
+   * Borders of the box, and lines where it is cut, each in the color of the mesh axis along which the devices change.
+   * @param {import("../charts/pen.js").Pen} pen @param {ReturnType<typeof layOut>} layout
+   */
   #cuts(pen, layout) {
     const isDeep = this.dims.length > 2;
     pen.strokeStyle = color("line-strong");
@@ -170,8 +174,10 @@ export class TensorFigure extends Figure {
     return this.pieces[piece].devices.some((device) => this.marked.has(this.first + device));
   }
 
-  /** Sizes of the dimensions, and the device of each piece where there is room. */
-  /** @param {import("../charts/pen.js").Pen} pen @param {ReturnType<typeof layOut>} layout */
+  /**
+   * Sizes of the dimensions, and the device of each piece where there is room.
+   * @param {import("../charts/pen.js").Pen} pen @param {ReturnType<typeof layOut>} layout
+   */
   #write(pen, { left, top, sides, slope }) {
     const { shape } = this.sharding;
     const name = (/** @type {number} */ dim) => `${this.about.names[dim] ? `${this.about.names[dim]} ` : ""}${plain(shape[dim])}`;
