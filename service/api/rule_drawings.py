@@ -15,6 +15,7 @@ from tapestry.service.api.drawings import EXAMPLE
 from tapestry.service.api.models import Answer
 from tapestry.service.api.openapi_parts import json_answer, problems
 from tapestry.service.api.problems import Problem
+from tapestry.service.presentation import moment
 from tapestry.teg.faults import Fault, near_names
 
 router = APIRouter(prefix="/v1/rules", tags=["catalogs"])
@@ -77,4 +78,4 @@ def get_rule_drawing(member: RuleName, request: Request, parts: Parts) -> Respon
 def list_runs(member: RuleName, parts: Parts) -> dict[str, Any]:
     """List the newest runs in which a rule was applied, the newest first, with how often that improved a frontier."""
     items, total = parts.store.learning.runs_with(member, MOST_RUNS)
-    return {"items": list(items), "total": total}
+    return {"items": [{**each, "created_at": moment(each["created_at"])} for each in items], "total": total}

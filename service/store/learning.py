@@ -128,8 +128,7 @@ class Learning:
         newest = query.order_by(RunRow.created_at.desc(), RunRow.id.desc()).limit(most)
         with self._database.reading() as connection:
             total = connection.scalar(select(func.count()).select_from(query.subquery())) or 0
-            rows = [dict(row._mapping) for row in connection.execute(newest)]
-        return tuple({**row, "created_at": row["created_at"].isoformat()} for row in rows), total
+            return tuple(dict(row._mapping) for row in connection.execute(newest)), total
 
 
 def put_rates(connection: Connection, run_id: str, rates: Sequence[Rate], now: datetime) -> None:
