@@ -119,6 +119,8 @@ def test_drawings_are_saved_as_svg_png_and_csv(
     page = visit(service, f"/runs/{run_id}")
     expect(page.locator("#plans tbody tr")).to_have_count(len(plans))
     page.get_by_label("scatter matrix").check()
+    page.locator("#rules-over-time").check()
+    expect(page.locator("#rules-time canvas")).to_be_visible()
     expect(page.locator("#matrix canvas")).to_have_accessible_name(
         re.compile(f"^{len(plans)} plans over every two")
     )
@@ -126,6 +128,7 @@ def test_drawings_are_saved_as_svg_png_and_csv(
         ("#save-frontier", "SVG PNG CSV"),
         ("#save-whole", "SVG"),
         ("#save-history", "SVG CSV"),
+        ("#save-rules", "CSV"),
     ):
         for kind in kinds.split():
             page.locator(f"{place} summary").click()

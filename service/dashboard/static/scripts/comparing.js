@@ -35,6 +35,12 @@ export class PlanTray {
     return box;
   }
 
+  /** Leave out selected plans that are gone. @param {(id: string) => boolean} isThere */
+  keep(isThere) {
+    for (const id of this.selected.keys()) if (!isThere(id)) this.selected.delete(id);
+    this.#show();
+  }
+
   clear() {
     for (const box of this.selected.values()) box.checked = false;
     this.selected.clear();

@@ -5,7 +5,6 @@
 
 import { legend, seriesColor } from "./charts/legend.js";
 import { LineChart } from "./charts/lines.js";
-import { saveMenu } from "./charts/saving.js";
 import { element, fill } from "./dom.js";
 import { follow } from "./events.js";
 import { RunState } from "./run-state.js";
@@ -21,10 +20,8 @@ export class RuleHistory {
   constructor(place) {
     this.place = place;
     this.names = element("div");
-    this.head = element("div", { class: "row" }, this.names);
     this.chart = new LineChart(element("div", { class: "rules-chart" }), "The rates of rules over the time of this run");
     this.hasEvents = false;
-    this.head.append(element("span", { class: "spread" }, saveMenu(this.chart, () => "rules", () => this.chart.rows())));
   }
 
   /** @param {string} path of the run in the API @param {import("./run-state.js").LiveRun} live */
@@ -48,7 +45,7 @@ export class RuleHistory {
     if (!moments.length) return fill(this.place, element("p", { class: "empty" }, "No event has said anything of rules yet."));
     const series = linesOf(moments);
     fill(this.names, legend(series));
-    if (!this.place.contains(this.chart.place)) fill(this.place, this.head, this.chart.place.parentElement);
+    if (!this.place.contains(this.chart.place)) fill(this.place, this.names, this.chart.place.parentElement);
     return this.chart.show({
       series,
       x: { title: "searched", unit: "s" },

@@ -41,7 +41,8 @@ const parallel = new ParallelPlot(byId("parallel"), (plan) => point(plan));
 const matrix = new MatrixPlot(byId("matrix"), (plan) => point(plan));
 const boundFields = new BoundsForm(byId("bound-fields"));
 const history = new HistoryPlot(byId("history"));
-const table = new PlanTable(byId("plans"), (plan) => point(plan), new PlanTray(byId("selection")));
+const tray = new PlanTray(byId("selection"));
+const table = new PlanTable(byId("plans"), (plan) => point(plan), tray);
 const ruleHistory = new RuleHistory(byId("rules-time"));
 
 /** @type {any} */
@@ -226,6 +227,7 @@ function showPlans() {
   const data = new FrontierData(content);
   const shown = byId("all-costs").checked ? catalog : chosen;
   // Events bring plans without their leads, which depend on the whole frontier.
+  tray.keep((id) => live.shown.plans.has(id));
   table.show({ plans: heldPlans(), objectives: shown, marks, hasLeads: live.shown.isEnded });
   say(byId("plan-count"), all.length ? heldText(data) || several(all.length, "plan") : "");
   say(byId("held"), heldText(data));
@@ -249,7 +251,7 @@ function heldPlans() {
 function showRulesOverTime() {
   const isWanted = byId("rules-over-time").checked;
   byId("rules").hidden = isWanted;
-  byId("rules-time").hidden = !isWanted;
+  byId("rules-time").hidden = byId("save-rules").hidden = !isWanted;
   if (isWanted) ruleHistory.show(path, live);
 }
 
@@ -261,6 +263,7 @@ function addMenus() {
   };
   fill(byId("save-frontier"), saveMenu(plot, () => `${id}.frontier`, csv));
   fill(byId("save-whole"), saveMenu(wholeFigure, () => `${id}.objectives`, csv));
+  fill(byId("save-rules"), saveMenu(ruleHistory.chart, () => `${id}.rules`, () => ruleHistory.chart.rows()));
   fill(byId("save-history"), saveMenu(history.chart, () => `${id}.hypervolume`, () => history.rows()));
 }
 
