@@ -70,7 +70,7 @@ def take_run(visit: Callable[..., Page], service: Service) -> str:
 def run_contents(page: Page) -> tuple[Locator, ...]:
     """Return what is drawn on the page of a run: points of the frontier, the hypervolume, rules, plans."""
     return (
-        page.locator("#run:not(.is-waiting)"),
+        page.locator("#run:not([inert])"),
         page.locator("#frontier canvas"),
         page.locator("#parallel canvas"),
         page.locator("#history canvas"),

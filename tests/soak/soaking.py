@@ -302,8 +302,10 @@ class Soak:
             faults += self._lost_plans(run)
         jobs = self._submitter.job_statuses(self._store)
         faults += [f"{name} is {status}" for name, status in jobs.items() if status != "succeeded"]
+        faults += [f"program {name} is lost" for name in self._submitter.lost_programs(self._store)]
         result.acknowledged = len(runs)
-        result.imports, result.executions = len(self._submitter.imports), len(self._submitter.executions)
+        result.imports = len(self._submitter.imports) + len(self._submitter.programs)
+        result.executions = len(self._submitter.executions)
         result.attempts = sum(stored[run].attempt for run in runs)
         result.events = sum(map(len, self._watcher.events.values()))
         result.plans_seen = sum(map(len, self._watcher.plans.values()))

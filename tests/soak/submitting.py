@@ -30,6 +30,7 @@ class Submitter:
         self._count, self._seconds = runs, seconds
         self.runs: dict[int, str] = {}
         self.imports: dict[int, str] = {}
+        self.programs: dict[int, str] = {}  # of imports that ended before they were acknowledged
         self.executions: dict[int, str] = {}
         self.fault = ""
         self._thread = threading.Thread(target=self._submit_all)
@@ -48,6 +49,10 @@ class Submitter:
         found = {f"import {name}": store.imports.get(name).status for name in self.imports.values()}
         executions = self.executions.values()
         return found | {f"execution {name}": store.executions.get(name).status for name in executions}
+
+    def lost_programs(self, store: Store) -> list[str]:
+        """Return the acknowledged programs that are not stored."""
+        return sorted(set(self.programs.values()) - {graph.id for graph in store.graphs.page(limit=1000)})
 
     def jobs_have_ended(self, store: Store) -> bool:
         return all(status in ENDED for status in self.job_statuses(store).values())
@@ -84,7 +89,8 @@ class Submitter:
         """Upload a program that no other import has, for a worker to read."""
         program = json.loads(dumps(two_layers(width=256 + number)))
         answer = self._posted(http, "/v1/graphs", f"import-{number}", program, {"Prefer": "respond-async"})
-        self.imports[number] = answer["id"]
+        # Where the acknowledgment was lost and the import has ended meanwhile, the answer is the program itself.
+        (self.imports if "status" in answer else self.programs)[number] = answer["id"]
 
     def _submit_execution(self, http: httpx.Client, number: int) -> None:
         """Request the execution of a plan that can be seen; nothing while none can."""

@@ -6,7 +6,7 @@ import re
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tapestry.service.store import Store
 from tests.service.dashboard.conftest import Open
@@ -112,6 +112,22 @@ def test_what_lives_at_the_peak_is_shown_and_adds_up(idle_service: Service, plan
     assert first.startswith("At ") and "the peak" not in first
     chart.press("Escape")
     expect(page.locator("#memory-moment")).to_have_text(f"At the peak, in {peak['block']}")
+
+
+def test_a_form_cannot_be_sent_before_its_page_is_ready(
+    idle_service: Service, plan: str, visit: Open
+) -> None:
+    held: list[Route] = []
+    page = visit(
+        idle_service,
+        f"/plans/{plan}",
+        before=lambda page: page.route(f"**/v1/plans/{plan}", lambda route: held.append(route)),
+    )
+    whole = page.locator("#plan")
+    expect(whole).to_have_attribute("inert", "")
+    held[0].continue_()
+    expect(whole).not_to_have_attribute("inert", "", timeout=WAIT_MS)
+    expect(whole).not_to_have_attribute("aria-busy", "true")
 
 
 def test_why_a_block_is_not_placed_otherwise(idle_service: Service, plan: str, visit: Open) -> None:

@@ -67,6 +67,16 @@ export function byId(id) {
 }
 
 /**
+ * Let people use a part that its template made inert: before its listeners are there, a form would leave the page.
+ * @param {HTMLElement} part
+ */
+export function nowUsable(part) {
+  part.inert = false;
+  part.removeAttribute("aria-busy");
+  return part;
+}
+
+/**
  * A list of names and values.
  * @param {[string, Child | Child[]][]} pairs those without a value are left out
  * @param {string} [kind] the class: `facts` or `figures`

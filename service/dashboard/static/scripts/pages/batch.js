@@ -2,7 +2,7 @@
 
 import { get, pages, post, remove } from "../api.js";
 import { statusBadge } from "../badges.js";
-import { byId, element, fill, say } from "../dom.js";
+import { byId, element, fill, nowUsable, say } from "../dom.js";
 import { watchHealth } from "../health.js";
 import { errorNotice, missing } from "../notice.js";
 import { joined } from "../objective-list.js";
@@ -30,13 +30,14 @@ async function begin() {
   try {
     [batch, { items: catalog }] = await Promise.all([get(path), get("/v1/objectives")]);
   } catch (error) {
-    return fill(byId("batch"), missing(error, "batch", id));
+    return fill(nowUsable(byId("batch")), missing(error, "batch", id));
   }
   const ids = [...new Set(batch.entries.map((/** @type {any} */ entry) => entry.graph_id))];
   const found = await Promise.all(ids.map((graph) => get(`/v1/graphs/${graph}`).catch(() => null)));
   ids.forEach((graph, k) => programs.set(graph, found[k]));
   for (const program of found) if (program) catalog = joined(catalog, program.objectives);
   show();
+  nowUsable(byId("batch"));
   return watch();
 }
 

@@ -1,7 +1,7 @@
 /** One program: what it is, and its runs. */
 
 import { get, pages } from "../api.js";
-import { byId, element, fill, say } from "../dom.js";
+import { byId, element, fill, nowUsable, say } from "../dom.js";
 import { showDrawing } from "../drawing/section.js";
 import { graphFigures, operatorTable, sourceTable } from "../graph-summary.js";
 import { watchHealth } from "../health.js";
@@ -22,8 +22,9 @@ async function begin() {
     show(graph, items);
     void showDrawing(graph.links.drawing);
     showHistory(history.items);
+    nowUsable(byId("graph"));
   } catch (error) {
-    fill(byId("graph"), missing(error, "program", id));
+    fill(nowUsable(byId("graph")), missing(error, "program", id));
   }
 }
 

@@ -6,7 +6,7 @@ import { showCostModel } from "../cost-model.js";
 import { showCosts } from "../cost-table.js";
 import { showDecisions } from "../decision-table.js";
 import { decisionsOf } from "../decisions.js";
-import { byId, element, fill, pairs, say } from "../dom.js";
+import { byId, element, fill, nowUsable, pairs, say } from "../dom.js";
 import { showDrawing } from "../drawing/section.js";
 import { Executions } from "../executions.js";
 import { Explaining } from "../explaining.js";
@@ -40,9 +40,10 @@ async function begin() {
     ];
     const [of, frontier, objectives, graph] = await Promise.all(all);
     show(plan, of, frontier, joined(objectives.items, [...graph.objectives, ...frontier.objectives]), graph);
+    nowUsable(byId("plan"));
     void showSharding(plan, showDrawing(plan.links.drawing));
   } catch (error) {
-    fill(byId("plan"), missing(error, "plan", id));
+    fill(nowUsable(byId("plan")), missing(error, "plan", id));
   }
 }
 

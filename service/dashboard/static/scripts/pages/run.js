@@ -6,7 +6,7 @@ import { PlanTray } from "../comparing.js";
 import { showCostModel } from "../cost-model.js";
 import { saveMenu } from "../charts/saving.js";
 import { frontierRows } from "../csv.js";
-import { byId, element, fill, say, throttled } from "../dom.js";
+import { byId, element, fill, nowUsable, say, throttled } from "../dom.js";
 import { follow } from "../events.js";
 import { BoundsForm, heldText } from "../frontier/bounds-form.js";
 import { FrontierData } from "../frontier/data.js";
@@ -63,13 +63,13 @@ async function begin() {
     catalog = joined(catalog, frontier.objectives);
     run = await getRun(path);
   } catch (error) {
-    return fill(byId("run"), missing(error, "run", id));
+    return fill(nowUsable(byId("run")), missing(error, "run", id));
   }
   live = new LiveRun(RunState.of(run, frontier));
   view = new FrontierView(frontier.objectives, catalog, showPlans);
   showSummary();
   show();
-  byId("run").classList.remove("is-waiting");
+  nowUsable(byId("run"));
   byId("live").hidden = live.shown.isEnded;
   if (live.shown.isEnded) return undefined;
   void watchQueue();
