@@ -118,11 +118,14 @@ def test_a_form_cannot_be_sent_before_its_page_is_ready(
     idle_service: Service, plan: str, visit: Open
 ) -> None:
     held: list[Route] = []
-    page = visit(
-        idle_service,
-        f"/plans/{plan}",
-        before=lambda page: page.route(f"**/v1/plans/{plan}", lambda route: held.append(route)),
-    )
+
+    def hold(page: Page) -> None:
+        def keep(route: Route) -> None:
+            held.append(route)
+
+        page.route(f"**/v1/plans/{plan}", keep)
+
+    page = visit(idle_service, f"/plans/{plan}", before=hold)
     whole = page.locator("#plan")
     expect(whole).to_have_attribute("inert", "")
     held[0].continue_()
