@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -112,6 +116,40 @@ def test_nodes_do_not_overlap_and_edges_go_down(idle_service: Service, visit: Op
     assert (found["overlaps"], found["upward"]) == (0, 0)
     assert found["nodes"] == (1202 if is_open else 3) and found["blocks"] == 2402
     assert found["items"] <= found["nodes"] + 48 * found["edges"]  # linear, however long edges are
+
+
+def test_the_whole_diagram_is_saved_as_svg_and_png_and_its_blocks_as_csv(page: Page, tmp_path: Path) -> None:
+    page.click("#open-all")
+    page.select_option("#coloring", "flops")
+    for _ in range(6):
+        page.click("#zoom-in")  # what is out of view is in the files all the same
+    content = {}
+    for kind in ("SVG", "PNG", "CSV"):
+        page.locator("#drawing-menu summary").click()
+        with page.expect_download() as download:
+            page.locator("#drawing-menu button", has_text=kind).click()
+        assert download.value.suggested_filename == f"chain.diagram.{kind.lower()}"
+        download.value.save_as(tmp_path / kind)
+        content[kind] = (tmp_path / kind).read_bytes()
+    texts = [
+        each.text for each in ElementTree.fromstring(content["SVG"]).iter("{http://www.w3.org/2000/svg}text")
+    ]
+    assert texts.count("contract") == 4 * LAYERS and texts[0] == "chain"
+    assert {f"p{k}of{n} + 1 parameter" for k in range(LAYERS) for n in range(4)} <= set(texts)
+    assert {"work:", "0 flop", "8.192 kflop"} <= set(texts)
+    assert content["PNG"].startswith(b"\x89PNG") and len(content["PNG"]) > 5000
+    head, *rows = csv.reader(io.StringIO(content["CSV"].decode()))
+    assert len(rows) == 50 and head[5:7] == ["work (flop)", "read and written (B)"]
+    assert dict(zip(head, next(row for row in rows if row[0] == "p3of2"), strict=True)) == {
+        "block": "p3of2",
+        "operator": "contract",
+        "kind": "block",
+        "result": "float32[16, 16]",
+        "group": "model.layers.3",
+        "work (flop)": "8192",
+        "read and written (B)": "3072",
+        "reads": "p3of1 model.layers.3.w2",
+    }
 
 
 def test_what_cannot_be_drawn_says_why(idle_service: Service, visit: Open) -> None:

@@ -122,7 +122,7 @@ export class Diagram {
   recolor() {
     if (!this.drawing || !this.view || !this.picture) return;
     this.colors = Object.fromEntries(
-      [...Object.entries(INKS), ["line", "line-strong"], ["edge", "line-strong"], ["moved", "communication"], ["selected", "mark-fastest"]].map(
+      [...Object.entries(INKS), ["line", "line-strong"], ["edge", "line-strong"], ["moved", "communication"], ["selected", "mark-fastest"], ["surface", "surface"]].map(
         ([name, ink]) => [name, color(ink)],
       ),
     );

@@ -5,12 +5,14 @@
 
 import { get } from "../api.js";
 import { swatch } from "../charts/legend.js";
+import { saveMenu } from "../charts/saving.js";
 import { byId, element, fill, pairs, say } from "../dom.js";
 import { errorNotice } from "../notice.js";
 import { plain, quantity, several } from "../units.js";
 import { amountFill, coloringsOf, UNITS } from "./coloring.js";
 import { Diagram } from "./diagram.js";
 import { around } from "./visible.js";
+import { blockRows, WholeDiagram } from "./whole.js";
 
 /** @typedef {import("./visible.js").Drawing} Drawing */
 
@@ -62,6 +64,7 @@ export async function showDrawing(path) {
     if (event.key === "Enter") byId("found-blocks").querySelector("button")?.click();
   });
   diagram.show(drawing);
+  fill(byId("drawing-menu"), saveMenu(new WholeDiagram(diagram), () => `${drawing.name}.diagram`, () => blockRows(drawing)));
   showGroups(drawing, diagram);
   select(drawing, diagram, -1, -1);
   return {

@@ -1,0 +1,127 @@
+/**
+ * All of a diagram as a file: what is shown, groups closed or open, with its legend; and its blocks as rows.
+ * @module drawing/whole
+ */
+
+import { SvgPen } from "../charts/pen.js";
+import { quantity, several } from "../units.js";
+import { amountFill, COLORINGS, UNITS } from "./coloring.js";
+import { paint } from "./painter.js";
+
+/** @typedef {import("./visible.js").Drawing} Drawing */
+/** @typedef {import("./diagram.js").Diagram} Diagram */
+
+const MARGIN = 20; // px around a diagram
+const HEAD = 46; // px of the name and the legend
+const SWATCH = 11;
+const PNG_SCALE = 2;
+const LONGEST_SIDE = 16384; // px of a canvas
+const UNMARKED = { selected: -1, near: new Set() };
+
+/** The whole of what a diagram shows, as PNG and SVG. */
+export class WholeDiagram {
+  /** @param {Diagram} diagram */
+  constructor(diagram) {
+    this.diagram = diagram;
+  }
+
+  get name() {
+    return this.diagram.drawing?.name ?? "";
+  }
+
+  /** px, wide enough for the legend. */
+  get size() {
+    const { layout } = this.diagram.picture;
+    const letters = this.#legend().reduce((sum, { text }) => sum + text.length, 0);
+    const legend = letters * 6 + this.#legend().length * (SWATCH + 18);
+    return {
+      width: Math.ceil(Math.max(layout.width, Math.min(legend, 900)) + 2 * MARGIN),
+      height: Math.ceil(layout.height + HEAD + 2 * MARGIN),
+    };
+  }
+
+  /** The diagram as an SVG document, in the colors of the theme. */
+  svg() {
+    const { width, height } = this.size;
+    const pen = new SvgPen();
+    this.#paint(pen);
+    const blocks = several(this.diagram.drawing?.blocks.site.length ?? 0, "block");
+    return pen.text(width, height, this.diagram.colors.surface, `${this.name}: ${blocks}`);
+  }
+
+  /** The diagram as a PNG, twice its size, or as large as a picture may be. @returns {Promise<Blob>} */
+  png() {
+    const { width, height } = this.size;
+    const scale = Math.min(PNG_SCALE, LONGEST_SIDE / width, LONGEST_SIDE / height);
+    const canvas = document.createElement("canvas");
+    canvas.width = Math.max(1, Math.floor(width * scale));
+    canvas.height = Math.max(1, Math.floor(height * scale));
+    const pen = canvas.getContext("2d");
+    pen.scale(scale, scale);
+    pen.fillStyle = this.diagram.colors.surface;
+    pen.fillRect(0, 0, width, height);
+    this.#paint(pen);
+    return new Promise((resolve, reject) =>
+      canvas.toBlob((blob) => (blob ? resolve(blob) : reject(new Error("the picture is too large"))), "image/png"),
+    );
+  }
+
+  /** @returns {{fill: string, text: string}[]} */
+  #legend() {
+    const { by, legend } = this.diagram;
+    if (!legend?.most) return legend?.entries ?? [];
+    const unit = UNITS[/** @type {keyof typeof UNITS} */ (by)] ?? "";
+    return [
+      { fill: amountFill(0), text: `0 ${unit}` },
+      { fill: amountFill(1), text: quantity(legend.most, unit) },
+    ];
+  }
+
+  /** @param {import("../charts/pen.js").Pen} pen */
+  #paint(pen) {
+    const { picture, segments, colors, by } = this.diagram;
+    const { width, height } = this.size;
+    pen.textAlign = "left";
+    pen.textBaseline = "middle";
+    pen.fillStyle = colors.text;
+    pen.font = `600 14px ${colors.font}`;
+    pen.fillText(this.name, MARGIN, MARGIN);
+    pen.font = `11px ${colors.font}`;
+    const entries = this.#legend();
+    pen.fillStyle = colors.muted;
+    if (entries.length) pen.fillText(`${COLORINGS[by]}:`, MARGIN, MARGIN + 20);
+    let x = MARGIN + COLORINGS[by].length * 6 + 12;
+    for (const { fill, text } of entries) {
+      pen.fillStyle = fill;
+      pen.fillRect(x, MARGIN + 20 - SWATCH / 2, SWATCH, SWATCH);
+      pen.fillStyle = colors.muted;
+      pen.fillText(text, x + SWATCH + 4, MARGIN + 20);
+      x += SWATCH + 18 + text.length * 6;
+    }
+    const view = { x: -MARGIN, y: -MARGIN - HEAD, width, height, scale: 1 };
+    paint(/** @type {CanvasRenderingContext2D} */ (pen), picture, segments, view, colors, UNMARKED);
+  }
+}
+
+/** The blocks of a drawing: what they compute, cost and read, with units in the names. @param {Drawing} drawing @returns {unknown[][]} */
+export function blockRows({ operators, types, blocks, edges, groups }) {
+  /** @type {string[][]} */
+  const reads = blocks.site.map(() => []);
+  edges.from.forEach((from, k) => reads[edges.to[k]].push(blocks.site[from]));
+  const { seconds, received, split, stage } = blocks;
+  const more = [
+    { name: "time (s)", values: seconds },
+    { name: "received (B)", values: received },
+    { name: "split", values: split },
+    { name: "stage", values: stage },
+  ].filter(({ values }) => values !== undefined);
+  const heads = ["block", "operator", "kind", "result", "group", "work (flop)", "read and written (B)", "reads"];
+  return [
+    [...heads, ...more.map(({ name }) => name)],
+    ...blocks.site.map((site, k) => [
+      ...[site, operators[blocks.operator[k]], blocks.kind[k], types[blocks.type[k]]],
+      ...[groups.name[blocks.group[k]] ?? "", blocks.flops[k], blocks.bytes[k], reads[k].join(" ")],
+      ...more.map(({ values }) => values?.[k] ?? ""),
+    ]),
+  ];
+}
