@@ -11,6 +11,7 @@ import { showDrawing } from "../drawing/section.js";
 import { Executions } from "../executions.js";
 import { Explaining } from "../explaining.js";
 import { watchHealth } from "../health.js";
+import { keepFocusSeen } from "../kept-focus.js";
 import { marksOf } from "../marks.js";
 import { leastMemory } from "../mesh-facts.js";
 import { showMoves } from "../move-list.js";
@@ -106,4 +107,5 @@ function showPlacements(plan, graph) {
 }
 
 watchHealth();
+keepFocusSeen(byId("plan"));
 void begin();

@@ -6,7 +6,7 @@
 import { get } from "../api.js";
 import { seriesColor, swatch } from "../charts/legend.js";
 import { saveMenu } from "../charts/saving.js";
-import { byId, element, fill, pairs, say } from "../dom.js";
+import { byId, element, fill, nowUsable, pairs, say } from "../dom.js";
 import { errorNotice } from "../notice.js";
 import { saveCsv } from "../saving.js";
 import { quantity } from "../units.js";
@@ -32,12 +32,13 @@ export async function showSharding(plan, drawn) {
   try {
     columns = new Columns(await get(plan.links.sharding));
   } catch (error) {
-    fill(byId("sharding-body"), errorNotice(error));
+    fill(nowUsable(byId("sharding-body")), errorNotice(error));
     return;
   }
   const card = await drawn;
   if (card) card.overlay(withSharding(card.drawing, columns));
   new ShardingSection(plan, columns, card);
+  nowUsable(byId("sharding-body")); // not before: the focus would be pushed out of the part that is seen
 }
 
 class ShardingSection {
