@@ -15,7 +15,7 @@ from tapestry.hardware.simulator.backend import BACKENDS
 from tapestry.optimizer.run.options import OPTIONS, RunOptions
 from tapestry.service.api.plan_exports import EXPORTS, INTO_PROGRAMS, KINDS
 from tapestry.service.dashboard.bundles import Bundle, page_script, style_sheet
-from tapestry.service.examples import DEMO_EXECUTION_SECONDS, DEMO_MODEL, example_model
+from tapestry.service.examples import DEMO_MODEL, example_model
 from tapestry.service.scheduling import HIGHEST, LOWEST
 from tapestry.teg.arrays import is_installed
 from tapestry.teg.importers.files import GraphFileError
@@ -28,10 +28,11 @@ BUNDLES = "/static/bundles"
 FOR_A_YEAR = "public, max-age=31536000, immutable"
 SHEETS = (
     *("tokens", "base", "layout", "controls", "signs", "tables", "runs", "run", "form", "plan", "charts"),
-    *("drawing", "sharding", "rules", "compare"),
+    *("drawing", "sharding", "rules", "compare", "help"),
 )
 EXAMPLES = "/examples"
 DEMO_MESH = "dgx-h100"
+DEMO_SECONDS = 8.0  # of searching
 KEY_COOKIE = "tapestry_key"  # set by the API's login; commands to copy then show where the key goes
 
 # What happened, in the words of an error page.
@@ -87,14 +88,24 @@ def example_names() -> list[str]:
     return sorted(names, key=lambda name: name != DEMO_MODEL)
 
 
+def demo_request() -> dict[str, Any] | None:
+    """Return the model and the request of the demo's run; None where this installation lacks the model."""
+    if DEMO_MODEL not in example_names():
+        return None
+    options = RunOptions(seconds=DEMO_SECONDS).to_request()
+    return {"model": f"{EXAMPLES}/{DEMO_MODEL}", "run": {"mesh": DEMO_MESH, **options}}
+
+
 @router.get("/")
 def runs_page(request: Request) -> Response:
     """Render the page of all runs, or an invitation to start the first."""
-    demo = {
-        "model": f"{EXAMPLES}/{DEMO_MODEL}",
-        "run": {"mesh": DEMO_MESH, **RunOptions(execution_seconds=DEMO_EXECUTION_SECONDS).to_request()},
-    }
-    return _page(request, "runs.html", demo=demo if DEMO_MODEL in example_names() else None)
+    return _page(request, "runs.html", demo=demo_request())
+
+
+@router.get("/tour")
+def tour_page(request: Request) -> Response:
+    """Render what the tour shows, with the button that starts it."""
+    return _page(request, "tour.html", demo=demo_request())
 
 
 @router.get("/runs")

@@ -31,7 +31,17 @@ def paths(service: Service) -> list[str]:
     return [
         *("/", f"/runs/{run}", f"/plans/{plans[0]}", f"/graphs/{graph}", f"/batches/{made['id']}"),
         *(f"/compare?plans={plans[0]},{plans[-1]}", f"/compare?runs={run},{other}"),
-        *("/batches", "/rules", "/layouts", "/runs/new", "/login", "/nowhere", "/runs/nowhere"),
+        *(
+            f"/runs/{run}?tour=1",
+            "/tour",
+            "/batches",
+            "/rules",
+            "/layouts",
+            "/runs/new",
+            "/login",
+            "/nowhere",
+            "/runs/nowhere",
+        ),
     ]
 
 

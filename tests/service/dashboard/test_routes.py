@@ -24,6 +24,7 @@ PAGES = (
     "/graphs/abc",
     "/layouts",
     "/login",
+    "/tour",
 )
 INLINE = re.compile(r"<script(?![^>]*\bsrc=)|\son\w+=|\sstyle=|javascript:")
 ADDRESS = re.compile(r"""(?:src|href|action)=["']([^"']+)["']""")

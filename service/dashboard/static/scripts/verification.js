@@ -5,7 +5,7 @@
 
 import { checkChip, checksOf } from "./badges.js";
 import { element, fill } from "./dom.js";
-import { numberHead, tableOf } from "./tables.js";
+import { numberHead, scrolling, tableOf } from "./tables.js";
 import { plain } from "./units.js";
 
 const METHODS = { simulated: "while the plan ran with numbers", dry: "without numbers" };
@@ -47,11 +47,7 @@ export function showVerification(place, verified) {
           sharding.issues.map((/** @type {string} */ issue) => element("li", {}, issue)),
         )
       : null,
-    element(
-      "div",
-      { class: "table-frame" },
-      tableOf(heads, rows, { label: "Predicted and counted bytes" }),
-    ),
+    scrolling(tableOf(heads, rows, { label: "Predicted and counted bytes" }), "Predicted and counted bytes"),
     element(
       "p",
       { class: "muted small" },

@@ -23,6 +23,7 @@ import { enableWhyNot } from "../plan/why-not.js";
 import { getRun, meshText } from "../run-summary.js";
 import { showSharding } from "../sharding/section.js";
 import { isWithinError, showTimeErrors, withinChip } from "../time-errors.js";
+import { Tour } from "../tour.js";
 import { several } from "../units.js";
 import { showVerification } from "../verification.js";
 
@@ -42,6 +43,7 @@ async function begin() {
     const [of, frontier, objectives, graph] = await Promise.all(all);
     show(plan, of, frontier, joined(objectives.items, [...graph.objectives, ...frontier.objectives]), graph);
     nowUsable(byId("plan"));
+    new Tour({ page: "plan", run: plan.run, runAddress: pages.run(plan.run), planAddress: () => pages.plan(id) });
     void showSharding(plan, showDrawing(plan.links.drawing));
   } catch (error) {
     fill(nowUsable(byId("plan")), missing(error, "plan", id));

@@ -1,6 +1,6 @@
 /** One run, live: its frontier, its history, and its options. */
 
-import { get, post } from "../api.js";
+import { get, pages, post } from "../api.js";
 import { statusBadge } from "../badges.js";
 import { PlanTray } from "../comparing.js";
 import { showCostModel } from "../cost-model.js";
@@ -28,6 +28,7 @@ import { showRules } from "../rule-table.js";
 import { LiveRun, RunState } from "../run-state.js";
 import { getRun, meshText, placeText, showCommands, showMaking, showRequest } from "../run-summary.js";
 import { saveCsv, saveJson } from "../saving.js";
+import { Tour } from "../tour.js";
 import { age, count, duration, plain, several } from "../units.js";
 
 const REDRAW_MS = 400;
@@ -70,6 +71,7 @@ async function begin() {
   showSummary();
   show();
   nowUsable(byId("run"));
+  new Tour({ page: "run", run: id, runAddress: pages.run(id), planAddress: kneeAddress });
   byId("live").hidden = live.shown.isEnded;
   if (live.shown.isEnded) return undefined;
   void watchQueue();
@@ -201,6 +203,13 @@ function showFigures(state) {
 function checkedOf({ plans, doubtful }) {
   const failed = doubtful ? `, ${plain(doubtful)} failed or not trusted` : "";
   return plans.size ? ` of ${plain(plans.size)}${failed}` : "";
+}
+
+/** The page of the knee; none while there is no plan. */
+function kneeAddress() {
+  const marks = marksOf([...live.shown.plans.values()], frontier.objectives);
+  const knee = [...marks].find(([, names]) => names.includes("knee"));
+  return knee ? pages.plan(knee[0]) : null;
 }
 
 /** Point a plan out in all views. @param {string | null} id */

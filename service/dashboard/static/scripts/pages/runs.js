@@ -156,6 +156,5 @@ document.addEventListener("visibilitychange", () => document.hidden || timer || 
 
 restore();
 watchHealth();
-const demo = document.getElementById("demo");
-if (demo instanceof HTMLButtonElement) enableDemo(demo, byId("demo-status"));
+enableDemo();
 void look();

@@ -5,7 +5,7 @@
 
 import { seriesColor, swatch } from "../charts/legend.js";
 import { byId, element, fill, pairs } from "../dom.js";
-import { figure, numberHead, rowOf, tableOf } from "../tables.js";
+import { figure, numberHead, rowOf, scrolling, tableOf } from "../tables.js";
 import { plain, quantity, several } from "../units.js";
 import { kindText } from "./columns.js";
 import { overText, roundsText } from "./moved-list.js";
@@ -77,7 +77,7 @@ function signatureTable(columns, block) {
       figure(plain(parts), parts > 1 ? "" : "muted"),
     );
   });
-  return element("div", { class: "table-frame" }, tableOf(["dimension", numberHead("size"), "role", "split over", numberHead("parts")], rows));
+  return scrolling(tableOf(["dimension", numberHead("size"), "role", "split over", numberHead("parts")], rows), "Index dimensions");
 }
 
 /** What it reads and makes. @param {Columns} columns @param {number} block @param {(tensor: number) => void} onTensor */
@@ -100,7 +100,7 @@ function tensorTable(columns, block, onTensor) {
   });
   const made = columns.madeBy[block].map((tensor) => row("makes", tensor, tensors.sharding[tensor], tensors.layout[tensor], ""));
   if (!read.length && !made.length) return null;
-  return element("div", { class: "table-frame" }, tableOf(["use", "tensor, sharding", "comes by"], [...read, ...made]));
+  return scrolling(tableOf(["use", "tensor, sharding", "comes by"], [...read, ...made]), "Its tensors");
 }
 
 /** The moves that name a block, and a way to its whole history. @param {any[]} moves @param {string} site */
