@@ -9,7 +9,7 @@ from typing import Any
 from tapestry.client.calls import Call, Steps
 from tapestry.client.operation import Reference, Requests, id_of, operation
 from tapestry.client.programs import ProgramLike, program_upload
-from tapestry.client.records import PlanDetail
+from tapestry.client.records import MeasurementRecord, PlanDetail
 
 
 class PlanOperations(Requests):
@@ -42,6 +42,41 @@ class PlanOperations(Requests):
         if program is not None:
             call = Call("POST", path, upload=program_upload(program), params=params)
         return (yield from self._answered(call)).content
+
+    @operation
+    def report_measurement(
+        self,
+        plan: Reference,
+        seconds: float,
+        measured_on: str,
+        *,
+        repeats: int | None = None,
+        repeat_error: float | None = None,
+    ) -> Steps[MeasurementRecord]:
+        """Report what a step of a plan took, in seconds, where it really ran; it is shown beside the predicted time.
+
+        `measured_on` is where, in words. `repeat_error` is how far repeats lie apart: half the distance of the
+        quartiles, over the median.
+        """
+        body = {
+            "seconds": seconds,
+            "measured_on": measured_on,
+            "repeats": repeats,
+            "repeat_error": repeat_error,
+        }
+        answer = yield from self._answered(Call("POST", f"/v1/plans/{id_of(plan)}/measurements", json=body))
+        return MeasurementRecord.from_json(json.loads(answer.content))
+
+    @operation
+    def delete_measurement(self, plan: Reference, measurement: Reference) -> Steps[None]:
+        """Delete a measured time of a plan.
+
+        Raises:
+            ProblemError: the plan has none with this id (`unknown_id`).
+        """
+        yield from self._answered(
+            Call("DELETE", f"/v1/plans/{id_of(plan)}/measurements/{id_of(measurement)}")
+        )
 
     @operation
     def placements(self, plan: Reference) -> Steps[dict[str, Any]]:

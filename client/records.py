@@ -289,8 +289,23 @@ class PlanRecord(Record):
 
 
 @dataclass(frozen=True, repr=False)
+class MeasurementRecord(Record):
+    """A time of a plan, measured where it really ran: seconds of one step, and how far repeats lie apart."""
+
+    id: str
+    seconds: float
+    repeats: int | None
+    repeat_error: float | None
+    measured_on: str
+    created_at: datetime
+
+    def __repr__(self) -> str:
+        return f"MeasurementRecord({self.seconds:.4g} s on {self.measured_on})"
+
+
+@dataclass(frozen=True, repr=False)
 class PlanDetail(PlanRecord):
-    """A plan with its decisions, history and executions.
+    """A plan with its decisions, history, executions and measured times.
 
     `loading` is what is paid once, before its first step; `memory` what the fullest device holds, in bytes by term.
     """
@@ -305,6 +320,7 @@ class PlanDetail(PlanRecord):
     loading: Mapping[str, Any] | None
     memory: Mapping[str, int]
     executions: tuple[Mapping[str, Any], ...]
+    measurements: tuple[MeasurementRecord, ...]
     links: Mapping[str, str]
 
 

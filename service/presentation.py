@@ -14,7 +14,7 @@ from tapestry.service.checking import CheckResults
 from tapestry.service.leads import time_document, with_leads
 from tapestry.service.proven_bounds import bound_documents
 from tapestry.service.refusals import refusal_documents
-from tapestry.service.store.records import QueuePlace, StoredPlan, StoredRun
+from tapestry.service.store.records import QueuePlace, StoredMeasurement, StoredPlan, StoredRun
 from tapestry.service.store.tensor_values import NamedTensor
 from tapestry.service.verdicts import count_verdicts, unchecked_reason, verdict_of
 from tapestry.teg.sharding.rounds import parse_rounds
@@ -117,6 +117,11 @@ def result_document(result: Any, checked: CheckResults, options: RunOptions) -> 
 def moment(at: datetime | None) -> str | None:
     """Convert a moment to text in ISO 8601, in UTC; None stays None."""
     return None if at is None else at.astimezone(UTC).isoformat()
+
+
+def measurement_document(measurement: StoredMeasurement) -> dict[str, Any]:
+    """Convert a measured time to JSON."""
+    return {**vars(measurement), "created_at": moment(measurement.created_at)}
 
 
 def queue_document(place: QueuePlace | None) -> dict[str, Any] | None:

@@ -23,6 +23,7 @@ from tapestry.service.api import (
     imports,
     layouts,
     learned,
+    measurements,
     plan_accounts,
     plans,
     precisions,
@@ -71,7 +72,7 @@ ROUTERS = (
     *(run_lists.router, runs.router),  # in this order, for `/v1/runs/labels` is no id of a run
     *(batches.router, events.router),
     *(plans.router, plan_accounts.router, shardings.router, comparisons.router),
-    *(executions.forms, executions.router, tensors.router),
+    *(executions.forms, executions.router, measurements.router, tensors.router),
     *(rule_drawings.router, learned.router, layouts.router, audit.router, quotas.router),
     reference.router,
 )

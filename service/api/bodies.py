@@ -26,7 +26,7 @@ from tapestry.service.rewriting import HOW, KINDS
 from tapestry.service.run_tags import LONGEST_NOTES, LONGEST_TAG, MOST_TAGS, NOTES_PATTERN, TAG_PATTERN
 from tapestry.service.scheduling import HIGHEST, LOWEST, USUAL
 from tapestry.service.settings import Limits
-from tapestry.service.store import TenantStore, TensorRequest, UnknownId
+from tapestry.service.store import NewMeasurement, TenantStore, TensorRequest, UnknownId
 from tapestry.teg.faults import Fault
 
 Priority = Annotated[
@@ -171,6 +171,36 @@ class ExecutionBody(RequestBody):
     def request(self) -> TensorRequest:
         """The stored tensors that it reads and writes."""
         return TensorRequest(tensors=self.tensors, save=self.save, outputs=self.outputs)
+
+
+class MeasurementBody(RequestBody):
+    """A time of a plan that was measured where it really ran."""
+
+    seconds: float = Field(
+        gt=0,
+        le=1e9,
+        allow_inf_nan=False,
+        description="of one step, the median over the repeats",
+        examples=[0.00107],
+    )
+    measured_on: Annotated[Text, Field(min_length=1)] = Field(
+        description="where it ran, in words", examples=["4 x H100 SXM, PyTorch 2.11"]
+    )
+    repeats: Annotated[int, Field(ge=1, le=1_000_000_000), Whole] | None = Field(
+        None, description="how often it was measured"
+    )
+    repeat_error: float | None = Field(
+        None,
+        ge=0,
+        le=1e9,
+        allow_inf_nan=False,
+        description="how far repeats lie apart: half the distance of the quartiles, over the median",
+    )
+
+    @property
+    def measurement(self) -> NewMeasurement:
+        """The measured time, to be stored."""
+        return NewMeasurement(**self.model_dump())
 
 
 LayoutText = Annotated[str, Field(max_length=20_000)]

@@ -15,6 +15,7 @@ RUN_ID = "0f4bb7a2c1d9"
 PLAN = "9a1c03d2e4f5"
 PLAN_ID = f"{RUN_ID}-{PLAN}"
 EXECUTION_ID = "71d0c94ae5b2"
+MEASUREMENT_ID = "b7c9d0e1f2a3"
 IMPORT_ID = "3c9e0b71d5a8"
 BEGAN, ENDED = "2026-11-21T12:00:00+00:00", "2026-11-21T12:00:03+00:00"
 CURSOR = "WyIyMDI2LTExLTIxVDEyOjAwOjAwKzAwOjAwIiwgIjBmNGJiN2EyYzFkOSJd"
@@ -73,6 +74,13 @@ _IMPORT = {
         "graph": f"/v1/graphs/{GRAPH_ID}",
     },
 }
+_MEASURED = {
+    "seconds": 1.7e-05,
+    "repeats": 100,
+    "repeat_error": 0.02,
+    "measured_on": "8 x H100 SXM, PyTorch 2.11",
+}
+_MEASUREMENT = {"id": MEASUREMENT_ID, **_MEASURED, "created_at": ENDED}
 _RUN_LINKS = {
     "self": f"/v1/runs/{RUN_ID}",
     "frontier": f"/v1/runs/{RUN_ID}/frontier",
@@ -383,6 +391,7 @@ EXAMPLES: dict[str, Any] = {
             "communicator_bytes": 754974720,
         },
         "executions": [_EXECUTION],
+        "measurements": [_MEASUREMENT],
         "links": {"self": f"/v1/plans/{PLAN_ID}", "graph": f"/v1/plans/{PLAN_ID}/graph"},
     },
     "MovesAnswer": {"moves": _MOVES},
@@ -394,6 +403,8 @@ EXAMPLES: dict[str, Any] = {
         "unread": [],
     },
     "ExecutionAnswer": _EXECUTION,
+    "MeasurementAnswer": _MEASUREMENT,
+    "MeasurementBody": _MEASURED,
     "TensorAnswer": _TENSOR,
     "TensorsAnswer": {"items": [_TENSOR]},
     "CatalogAnswer": {"items": [{"name": "time_s", "unit": "s"}]},

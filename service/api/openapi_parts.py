@@ -154,6 +154,11 @@ ExecutionId = Annotated[
     Path(description="the id of an execution", examples=["71d0c94ae5b2"]),
     _id("execution", "[0-9a-f]{12}"),
 ]
+MeasurementId = Annotated[
+    str,
+    Path(description="the id of a measurement", examples=["b7c9d0e1f2a3"]),
+    _id("measurement", "[0-9a-f]{12}"),
+]
 ImportId = Annotated[
     str, Path(description="the id of an import", examples=["3c9e0b71d5a8"]), _id("import", "[0-9a-f]{12}")
 ]

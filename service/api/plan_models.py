@@ -150,6 +150,19 @@ class ExecutionAnswer(Answer):
     links: dict[str, str]
 
 
+class MeasurementAnswer(Answer):
+    """A time of a plan that was measured where it really ran."""
+
+    id: str
+    seconds: float = Field(description="of one step, the median over the repeats")
+    repeats: int | None = Field(description="how often it was measured")
+    repeat_error: float | None = Field(
+        description="how far repeats lie apart: half the distance of the quartiles, over the median"
+    )
+    measured_on: str = Field(description="where it ran, in words")
+    created_at: datetime
+
+
 class PlanDetailAnswer(PlanAnswer):
     """A plan with its decisions and history."""
 
@@ -168,6 +181,7 @@ class PlanDetailAnswer(PlanAnswer):
         "figure"
     )
     executions: list[ExecutionAnswer]
+    measurements: list[MeasurementAnswer] = Field(description="measured times, the newest first")
     links: dict[str, str]
 
 

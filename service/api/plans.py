@@ -36,7 +36,7 @@ from tapestry.service.api.plan_models import ExplanationAnswer, MovesAnswer, Pla
 from tapestry.service.api.problems import Problem
 from tapestry.service.leads import lead_among
 from tapestry.service.plan_tables import TableForm
-from tapestry.service.presentation import shown_plan_document
+from tapestry.service.presentation import measurement_document, shown_plan_document
 from tapestry.service.store import StoredPlan, mesh_of
 from tapestry.service.tensor_moves import loading_document
 from tapestry.teg.faults import Fault
@@ -100,6 +100,7 @@ def get_plan(plan_id: PlanId, request: Request, parts: Parts) -> Response:
         "loading": loading_document(parts.store, plan),
         "memory": device_memory_terms(plan.cost, mesh_of(parts.store.runs.request(plan.run_id).mesh).device),
         "executions": [execution_document(execution) for execution in executions],
+        "measurements": list(map(measurement_document, parts.store.measurements.of_plan(plan.key))),
         "links": {
             "self": path,
             "graph": f"{path}/graph",
@@ -111,6 +112,7 @@ def get_plan(plan_id: PlanId, request: Request, parts: Parts) -> Response:
             "memory": f"{path}/memory",
             "alternatives": f"{path}/alternatives",
             "executions": f"{path}/executions",
+            "measurements": f"{path}/measurements",
             "run": f"/v1/runs/{plan.run_id}",
             "page": f"/plans/{plan.public_id}",
         },

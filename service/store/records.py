@@ -241,6 +241,27 @@ class StoredPlan:
 
 
 @dataclass(frozen=True)
+class NewMeasurement:
+    """The measured time of a plan: `seconds` of one step, the median over `repeats`, on `measured_on` in words.
+
+    `repeat_error` is how far repeats lie apart: half the distance of the quartiles, over the median.
+    """
+
+    seconds: float
+    measured_on: str
+    repeats: int | None = None
+    repeat_error: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredMeasurement(NewMeasurement):
+    """A measured time of a stored plan."""
+
+    id: str
+    created_at: datetime
+
+
+@dataclass(frozen=True)
 class StoredExecution:
     """An execution of a stored plan, from the queue to its end, without its trace."""
 

@@ -31,6 +31,7 @@ from tapestry.service.store.imports import Imports
 from tapestry.service.store.jobs import Jobs
 from tapestry.service.store.keys import Keys
 from tapestry.service.store.learning import Learning
+from tapestry.service.store.measurements import Measurements
 from tapestry.service.store.notices import Notices
 from tapestry.service.store.observing import Observers
 from tapestry.service.store.plans import Plans
@@ -65,6 +66,7 @@ class TenantStore:
         self.runs = Runs(database)
         self.plans = Plans(database)
         self.executions = Executions(database)
+        self.measurements = Measurements(database)
         self.imports = Imports(database)
         self.tensors = Tensors(database)
         self.batches = Batches(database)

@@ -36,6 +36,7 @@ from tapestry.service.store.tables import (
     ImportPartRow,
     ImportRow,
     LeaseRow,
+    MeasurementRow,
     PlanRow,
     RateRow,
     RewriteRow,
@@ -132,8 +133,8 @@ def _criteria(tenant: str) -> tuple[LoaderCriteriaOption, ...]:
         ImportPartRow, _IMPORT.c.id == ImportPartRow.import_id, _IMPORT.c.tenant == tenant
     )
     of_run = and_(_PLAN.c.run_id == _RUN.c.id, _RUN.c.tenant == tenant)
-    of_table[ExecutionRow] = _within(ExecutionRow, _PLAN.c.key == ExecutionRow.plan_key, of_run)
-    of_table[ArtifactRow] = _within(ArtifactRow, _PLAN.c.key == ArtifactRow.plan_key, of_run)
+    for of_plan in (ExecutionRow, MeasurementRow, ArtifactRow):
+        of_table[of_plan] = _within(of_plan, _PLAN.c.key == of_plan.plan_key, of_run)
     of_table[ExecutionTensorRow] = _within(
         ExecutionTensorRow,
         _EXECUTION.c.id == ExecutionTensorRow.execution_id,

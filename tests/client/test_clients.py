@@ -346,6 +346,7 @@ def test_both_clients_have_the_same_methods() -> None:
         ("ClassTimeRecord", "ClassTimeAnswer"),
         ("TimeRecord", "TimeAnswer"),
         ("LeadRecord", "LeadAnswer"),
+        ("MeasurementRecord", "MeasurementAnswer"),
         ("PlanRecord", "PlanAnswer"),
         ("PlanDetail", "PlanDetailAnswer"),
         ("Frontier", "FrontierAnswer"),

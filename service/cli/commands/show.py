@@ -27,7 +27,13 @@ from tapestry.service.cli.progress import place_text
 from tapestry.service.cli.searching import open_store
 from tapestry.service.leads import lead_among, time_of
 from tapestry.service.lifecycle import is_ended
-from tapestry.service.presentation import queue_document, run_document, stored_plan_document, title_of
+from tapestry.service.presentation import (
+    measurement_document,
+    queue_document,
+    run_document,
+    stored_plan_document,
+    title_of,
+)
 from tapestry.service.provenance import plug_ins_of
 from tapestry.service.recosting import model_notes
 from tapestry.service.store import ALIVE_S, Store, StoredPlan, StoredRun, StoreError, mesh_of
@@ -173,6 +179,7 @@ def _plan(store: Store, plan: StoredPlan, as_json: bool) -> None:
             }
             for e in executions
         ],
+        "measurements": list(map(measurement_document, store.measurements.of_plan(plan.key))),
     }
     if as_json:
         print_json(document)
@@ -184,6 +191,12 @@ def _plan(store: Store, plan: StoredPlan, as_json: bool) -> None:
         print("\n".join(time_lines(estimate)))
     if document["lead"]:
         print(lead_text(document))
+    for each in document["measurements"]:
+        change = each["seconds"] / plan.cost["time_s"] - 1
+        when = each["created_at"][:16].replace("T", " ")
+        print(
+            f"measured {quantity(each['seconds'], 's')} ({change:+.1%}) on {each['measured_on']}, {when} UTC"
+        )
     if memory:
         print(f"the fullest device holds {memory_text(memory)}")
     if loading is not None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import platform
 import time
 from argparse import Namespace
 from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
 from importlib.util import find_spec
 
 from tapestry.hardware import Mesh
@@ -18,7 +21,7 @@ from tapestry.service.cli.host_load import check_threads, load_before
 from tapestry.service.cli.output import print_json, print_table, quantity
 from tapestry.service.cli.progress import reporter
 from tapestry.service.cli.searching import open_store, read_graph, read_mesh
-from tapestry.service.store import StoreError, mesh_of
+from tapestry.service.store import NewMeasurement, StoreError, mesh_of
 from tapestry.teg.brief import counted
 from tapestry.teg.sharding.expand import ExplicitGraph, expand
 from tapestry.teg.sharding.mesh_shape import MeshShape
@@ -30,6 +33,8 @@ def run(arguments: Namespace) -> int:
     """Read the programs, run them in turns, and print their times."""
     if bool(arguments.graphs) == bool(arguments.plan):
         raise CommandError("name programs in files, or one stored plan by --plan")
+    if arguments.save and not arguments.plan:
+        raise CommandError("--save keeps the time of a stored plan; name one by --plan")
     check_threads(arguments.threads)
     if find_spec("torch") is None:
         raise CommandError("programs are run by PyTorch: pip install tapestry[torch]")
@@ -43,6 +48,8 @@ def run(arguments: Namespace) -> int:
                 found = validate(plans, mesh, runs, arguments.seconds, time.monotonic, progress.measuring)
         except RunError as error:
             raise CommandError(str(error)) from error
+    if arguments.save:
+        _save(arguments, found[0], setting)
     if arguments.json:
         print_json(
             {
@@ -86,6 +93,21 @@ def _stored_plan(arguments: Namespace) -> tuple[dict[str, ExplicitGraph], Mesh]:
         wanted, given = (", ".join(f"{name}={size}" for name, size in m.axis_sizes) for m in (stored, mesh))
         raise CommandError(f"the plan is for a mesh with the axes {wanted}; {mesh.name!r} has {given}")
     return {found.id: expand(plan.graph, plan.placements, MeshShape(mesh.axis_sizes))}, mesh
+
+
+def _save(arguments: Namespace, found: Validation, setting: Setting) -> None:
+    """Store the measured time with its plan."""
+    threads = "" if setting.device == "cuda" else f" of {counted(setting.threads, 'thread')}"
+    devices = counted(setting.ranks, "GPU" if setting.device == "cuda" else "rank")
+    where = f"{devices}{threads} on {platform.node()}, PyTorch {version('torch')}"
+    measured = NewMeasurement(found.measured.seconds, where, repeat_error=found.measured.repeat_error)
+    store = open_store(arguments.database_url)
+    try:
+        store.measurements.save(store.plans.find(arguments.plan).key, measured, datetime.now(UTC))
+    except StoreError as error:
+        raise CommandError(str(error)) from error
+    finally:
+        store.close()
 
 
 def _print(found: Sequence[Validation], mesh: Mesh) -> None:

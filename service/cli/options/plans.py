@@ -184,6 +184,11 @@ def validate(parser: Parser) -> None:
         metavar="NAME|FILE",
         help="what predicts: a mesh, such as the file that `tapestry calibrate` wrote (default: the plan's)",
     )
+    parser.add_argument(
+        "--save",
+        action="store_true",
+        help="keep the measured time with the plan, for its page and for programs",
+    )
     timing(parser, 30.0)
     quiet(parser)
     store(parser)

@@ -227,4 +227,5 @@ STEPS_BACK: Mapping[str, StepBack] = {
             "ix_runs_tenant_least_memory_bytes_created_at_id",
         ),
     ),
+    "0036": StepBack(tables=("measurements",)),
 }

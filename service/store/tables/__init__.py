@@ -7,7 +7,7 @@ objective is no new column.
 from __future__ import annotations
 
 from tapestry.service.store.tables.base import Base
-from tapestry.service.store.tables.executions import ExecutionRow, ExecutionTensorRow
+from tapestry.service.store.tables.executions import ExecutionRow, ExecutionTensorRow, MeasurementRow
 from tapestry.service.store.tables.jobs import CheckpointRow, EpochRow, EpochVariantRow, LeaseRow, WorkerRow
 from tapestry.service.store.tables.programs import (
     GraphRow,
@@ -60,6 +60,7 @@ __all__ = [
     "ImportPartRow",
     "ImportRow",
     "LeaseRow",
+    "MeasurementRow",
     "PlanRow",
     "RateRow",
     "RewriteRow",

@@ -9,7 +9,9 @@ from sqlalchemy import (
     JSON,
     BigInteger,
     CheckConstraint,
+    Float,
     ForeignKey,
+    Integer,
     LargeBinary,
     String,
     Text,
@@ -44,6 +46,20 @@ class ExecutionRow(Base):
     ended_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
 
     __table_args__ = (CheckConstraint(f"status IN ({', '.join(repr(s) for s in STATUSES)})", name="status"),)
+
+
+class MeasurementRow(Base):
+    """A time of a plan that was measured where it really ran; `measured_on` is where, in words."""
+
+    __tablename__ = "measurements"
+
+    id: Mapped[str] = mapped_column(String(16), primary_key=True)
+    plan_key: Mapped[int] = mapped_column(ForeignKey("plans.key", ondelete="CASCADE"), index=True)
+    seconds: Mapped[float] = mapped_column(Float(53))
+    repeats: Mapped[int | None] = mapped_column(Integer)
+    repeat_error: Mapped[float | None] = mapped_column(Float(53))
+    measured_on: Mapped[str] = mapped_column(Text)
+    created_at: Mapped[datetime] = mapped_column(UtcDateTime)
 
 
 class ExecutionTensorRow(Base):

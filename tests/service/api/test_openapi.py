@@ -55,6 +55,8 @@ DESIGNED = {
     "/v1/plans/{plan_id}/alternatives": {"get"},
     "/v1/plans/{plan_id}/export": {"get", "post"},
     "/v1/plans/{plan_id}/executions": {"post"},
+    "/v1/plans/{plan_id}/measurements": {"post"},
+    "/v1/plans/{plan_id}/measurements/{measurement_id}": {"delete"},
     "/v1/executions/{execution_id}": {"get", "delete"},
     "/v1/executions/{execution_id}/trace": {"get"},
     "/v1/executions/{execution_id}/outputs": {"get"},
@@ -196,6 +198,7 @@ def test_examples_are_sent_and_answered(service: Service, document: dict[str, An
         "PATCH /v1/runs/{run_id}",
         "POST /v1/batches",
         "POST /v1/plans/{plan_id}/executions",
+        "POST /v1/plans/{plan_id}/measurements",
         "POST /v1/layouts/describe",
         "POST /v1/layouts/draw",
     }
@@ -211,6 +214,10 @@ def test_examples_are_sent_and_answered(service: Service, document: dict[str, An
         f"/v1/plans/{plan}/executions", json=bodies["POST /v1/plans/{plan_id}/executions"]
     )
     assert execution.status_code == 202
+    measurement = service.http.post(
+        f"/v1/plans/{plan}/measurements", json=bodies["POST /v1/plans/{plan_id}/measurements"]
+    )
+    assert measurement.status_code == 201
     tensor = service.http.put(
         "/v1/tensors/logits_7", content=tensor_file(), headers={"Content-Type": "application/octet-stream"}
     )
@@ -218,6 +225,7 @@ def test_examples_are_sent_and_answered(service: Service, document: dict[str, An
         "TensorAnswer": tensor,
         "TensorsAnswer": service.http.get("/v1/tensors"),
         "ExecutionAcceptedAnswer": execution,
+        "MeasurementAnswer": measurement,
         "GraphAnswer": graph,
         "CandidateMovesAnswer": service.http.get(rewrites),
         "RewriteAnswer": made,

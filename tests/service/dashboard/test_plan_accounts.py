@@ -68,6 +68,30 @@ def test_the_predicted_timeline_is_there_without_an_execution(
     assert link and idle_service.get(link)["traceEvents"]
 
 
+def test_measured_times_are_beside_the_predicted_one(idle_service: Service, plan: str, visit: Open) -> None:
+    predicted = idle_service.get(f"/v1/plans/{plan}")["cost"]["time_s"]
+    page = visit(idle_service, f"/plans/{plan}")
+    timeline(page)
+    expect(page.locator("#measured")).to_contain_text(f"tapestry validate --plan {plan} --save")
+    expect(page.locator("#accounts th", has_text="measured")).to_have_count(0)
+    for factor, where in ((3, "eight old cards"), (1.05, "eight new cards")):
+        body = {"seconds": factor * predicted, "measured_on": where, "repeat_error": 0.02}
+        idle_service.post(f"/v1/plans/{plan}/measurements", json=body)
+    page.reload()
+    timeline(page)
+    time = page.locator("#accounts tbody tr").first
+    expect(time).to_contain_text("+5.00 %")
+    rows = page.locator("#measured tbody tr")
+    expect(rows).to_have_count(2)
+    expect(rows.nth(0)).to_contain_text(re.compile(r"eight new cards.*2.0 %.*\+5.00 %", re.S))
+    expect(rows.nth(1)).to_contain_text(re.compile(r"eight old cards.*2.0 %.*\+200.00 %", re.S))
+    rows.nth(0).get_by_role("button", name="Delete").click()
+    expect(rows).to_have_count(1)
+    expect(time).to_contain_text("+200.00 %")
+    rows.nth(0).get_by_role("button", name="Delete").click()
+    expect(page.locator("#measured")).to_contain_text("Not measured yet")
+
+
 def test_a_block_is_found_in_the_timeline_by_keys(idle_service: Service, plan: str, visit: Open) -> None:
     page = visit(idle_service, f"/plans/{plan}")
     timeline(page)

@@ -21,6 +21,7 @@ from tapestry.service.store import (
     KeyReused,
     Kin,
     NewBatchEntry,
+    NewMeasurement,
     QueueFull,
     QueueLimits,
     QuotaLimits,
@@ -58,6 +59,7 @@ class World(NamedTuple):
     plan: str
     key: int
     execution: str
+    measurement: str
     batch: str
     imported: str
     begun: str
@@ -86,6 +88,7 @@ def fill(store: Store, tenant: str) -> World:
     assert held is not None and (held.subject, held.tenant) == (execution, tenant)
     kept = ComputedTensors({"result": VALUE}, {TENSOR: VALUE})
     store.jobs.end_execution(held, later(3), "finished", computed=kept)
+    measurement = mine.measurements.save(plan.key, NewMeasurement(1.2e-3, "here"), NOON).id
     entry = NewBatchEntry(graph, "dgx-h100", 0, request_for(graph, seed=1))
     batch = mine.batches.submit("b", [entry], later(60)).id  # the next claim is of another run
     (queued,) = (each.run_id for each in mine.batches.entries(batch))
@@ -93,7 +96,8 @@ def fill(store: Store, tenant: str) -> World:
     imported, begun = (mine.imports.begin(str(k) * 64, "i", HOW, NOON) for k in range(2))
     mine.imports.append(imported, 0, 0, b"content")
     mine.imports.submit(imported, NOON)
-    return World(graph, run, str(queued), f"{run}-{plan.id}", plan.key, execution, batch, imported, begun)
+    name = f"{run}-{plan.id}"
+    return World(graph, run, str(queued), name, plan.key, execution, measurement, batch, imported, begun)
 
 
 def counts(view: TenantStore) -> dict[str, int]:
@@ -182,6 +186,14 @@ ANSWERS: Mapping[str, Mapping[str, tuple[Callable[[Any, World], Any], Any]]] = {
         "choices": (lambda plans, w: plans.choices([w.key]), []),
         "artifact": (lambda plans, w: plans.artifact(w.key, "kind"), None),
         "save_artifact": (lambda plans, w: plans.save_artifact(10**6, "kind", b"", NOON), StoreError),
+    },
+    "measurements": {
+        "save": (
+            lambda measurements, w: measurements.save(w.key, NewMeasurement(1.0, "here"), NOON),
+            UnknownId,
+        ),
+        "of_plan": (lambda measurements, w: measurements.of_plan(w.key), ()),
+        "delete": (lambda measurements, w: measurements.delete(w.key, w.measurement), UnknownId),
     },
     "executions": {
         "submit": (

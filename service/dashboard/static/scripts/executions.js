@@ -9,6 +9,7 @@ import { saveMenu } from "./charts/saving.js";
 import { showDevices } from "./device-table.js";
 import { byId, element, fill, say } from "./dom.js";
 import { errorNotice, problemNotice } from "./notice.js";
+import { showMeasured } from "./plan/measured.js";
 import { whenNear } from "./plan/near.js";
 import { LinkUse, showAccounts, showLongest, showWaits } from "./plan/timeline-tables.js";
 import { isEnded } from "./run-state.js";
@@ -30,6 +31,8 @@ export class Executions {
     this.timeline = new Timeline(byId("timeline"), (from, to) => this.links.look(from, to));
     /** @type {import("./trace.js").Trace | null} */
     this.trace = null;
+    /** @type {any} */
+    this.counts = null;
     this.shown = PREDICTED;
     this.#listen();
     this.#backend();
@@ -164,7 +167,15 @@ export class Executions {
     this.timeline.show(trace);
     this.#find();
     this.#longest();
-    showAccounts(this.plan.cost, counts);
+    this.counts = counts;
+    this.#account(this.plan);
+  }
+
+  /** Show the plan's costs in three ways. @param {any} plan with its measurements */
+  #account(plan) {
+    this.plan = plan;
+    showAccounts(plan.cost, this.counts, plan.measurements[0]);
+    showMeasured(plan, (changed) => this.#account(changed));
   }
 
   /** @param {any} execution */

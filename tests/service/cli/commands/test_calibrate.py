@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -84,3 +85,16 @@ def test_a_host_is_measured_and_predicts(
     printed = tapestry("validate", document, "--mesh", here, "--seconds", 0).out
     assert "90 % interval" in printed and "predicted for this-machine" in printed
     assert "of 1 measurement inside the interval" in printed
+
+
+@pytest.mark.slow
+def test_a_measured_time_is_kept_with_its_plan(tapestry: Run, document: Path) -> None:
+    pytest.importorskip("torch")
+    assert "name one by --plan" in complaint(tapestry("validate", document, "--mesh", "cpu-node", "--save"))
+    found = tapestry("optimize", document, "--mesh", "cpu-node", "--evaluations", 50, "--json").json
+    plan = found["frontier"][0]["id"]
+    measured = tapestry("validate", "--plan", plan, "--seconds", 0, "--save", "--json").json["programs"][0]
+    (kept,) = tapestry("show", plan, "--json").json["measurements"]
+    assert kept["seconds"] == measured["measured_s"] and kept["repeat_error"] == measured["repeat_error"]
+    assert re.fullmatch(r"2 ranks of 1 thread on .+, PyTorch \S+", kept["measured_on"])
+    assert kept["measured_on"] in tapestry("show", plan).out

@@ -28,33 +28,32 @@ const UNITS = /** @type {Record<string, string>} */ ({
 });
 
 /**
- * Predicted costs beside those that an execution counted, with the difference.
+ * Predicted costs beside those that an execution counted, and the time that was measured last, with the differences.
  * @param {Record<string, number>} cost of the plan @param {any} counts of an execution, or null
+ * @param {any} measured the newest measurement, or undefined
  */
-export function showAccounts(cost, counts) {
+export function showAccounts(cost, counts, measured) {
+  const found = [
+    { title: "counted", value: (/** @type {string} */ name) => counts?.[name]?.counted },
+    ...(measured ? [{ title: "measured", value: (/** @type {string} */ name) => (name === "time_s" ? measured.seconds : undefined) }] : []),
+  ];
   const rows = Object.keys(TITLES)
     .filter((name) => name in cost)
     .map((name) => {
-      const counted = counts?.[name]?.counted;
-      const scale = column([cost[name], counted ?? 0], UNITS[name]);
-      const difference = counted === undefined ? "" : differenceText(counted, cost[name]);
-      return rowOf(TITLES[name], [
-        figure(`${scale.write(cost[name])} ${scale.name}`),
-        figure(counted === undefined ? "–" : `${scale.write(counted)} ${scale.name}`),
-        figure(difference),
+      const values = found.map((one) => one.value(name));
+      const scale = column([cost[name], ...values.map((value) => value ?? 0)], UNITS[name]);
+      const cells = values.flatMap((value) => [
+        figure(value === undefined ? "–" : `${scale.write(value)} ${scale.name}`),
+        figure(value === undefined ? "" : differenceText(value, cost[name])),
       ]);
+      return rowOf(TITLES[name], [figure(`${scale.write(cost[name])} ${scale.name}`), ...cells]);
     });
-  const heads = [
-    "",
-    numberHead("predicted"),
-    numberHead("counted"),
-    numberHead("difference"),
-  ];
-  showTable(byId("accounts"), heads, rows, "Predicted and counted costs");
+  const heads = ["", numberHead("predicted"), ...found.flatMap((one) => [numberHead(one.title), numberHead("difference")])];
+  showTable(byId("accounts"), heads, rows, "Predicted, counted and measured costs");
 }
 
-/** @param {number} counted @param {number} predicted */
-function differenceText(counted, predicted) {
+/** How far a value is from the predicted one. @param {number} counted @param {number} predicted */
+export function differenceText(counted, predicted) {
   if (counted === predicted) return "none";
   if (!predicted) return "";
   const share = counted / predicted - 1;
