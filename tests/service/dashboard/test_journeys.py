@@ -32,9 +32,12 @@ def empty(tmp_path: Path) -> Iterator[Service]:
 
 
 def demo_has_ended(service: Service, page: Page) -> Plans:
-    """Wait until the demo's run has ended before the eyes of its user, and return its plans."""
-    page.wait_for_url(RUN)
-    expect(page.locator("#status")).to_have_text("succeeded", timeout=COMPILING_MS)
+    """Wait until the demo's run has ended before the eyes of its user, leave the tour, and return the plans."""
+    page.wait_for_url(RUN, timeout=COMPILING_MS)
+    expect(page.locator("#status")).to_have_text("succeeded")
+    expect(page.get_by_role("dialog")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
     (run,) = service.get("/v1/runs")["items"]
     plans: Plans = service.get(f"/v1/runs/{run['id']}/frontier")["plans"]
     expect(page.locator("#plans tbody tr")).to_have_count(len(plans))
