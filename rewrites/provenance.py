@@ -116,6 +116,14 @@ class Provenance:
         became = tuple(b.site for b in self.graph.blocks if b.site in found)
         return BlockHistory(block, self._events_of(version), self._origins(version), False, became)
 
+    def is_original(self, site: str) -> bool:
+        """Return whether a block of the result is one of the original program; it may read other tensors by now."""
+        return self._version(site).is_given
+
+    def origins(self, site: str) -> tuple[str, ...]:
+        """Return the blocks of the original program that a block of the result stems from, in program order."""
+        return self._origins(self._version(site))
+
     def block_histories(self) -> Iterator[BlockHistory]:
         """Yield the histories of every block of the result, in program order, then of all removed blocks."""
         yield from (self.block_history(b.site) for b in self.graph.blocks)

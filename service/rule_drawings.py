@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from tapestry.rewrites import Move, Rule, apply_move, catalog, find
+from tapestry.rewrites import Move, Provenance, Rule, catalog, find
 from tapestry.rewrites.rule import ExampleSizes
-from tapestry.service.drawings import drawing_document
+from tapestry.service.program_changes import changes_document
 from tapestry.teg.graph import Block, Graph
 
 BOUNDARY = ("source", "sink")
@@ -17,15 +18,17 @@ def rule_drawing(name: str) -> dict[str, Any] | None:
 
     `before` and `after` are drawings as of programs. Their `changed` are the numbers of the blocks that the move takes
     away and makes; `cost` counts blocks that compute, flops, and bytes that blocks read and write. The example is
-    small, so its costs say in which direction the rule goes, and not how far.
+    small, so its costs say in which direction the rule goes, and not how far. `blocks` are the rows that both sides
+    have together, as in the changes of a program: who draws them gives what stayed one place.
     """
     rule = catalog().get(name)
     if rule is None:
         return None
     before = rule.example(ExampleSizes())
     move = _move(before, rule)
-    after = apply_move(before, move, {name: rule})
-    sides = (_side(before, after), _side(after, before))
+    reported = Provenance(before, [move], {name: rule})
+    after, changes = reported.graph, changes_document(before, reported.graph, reported)
+    sides = (_side(before, after, changes["before"]), _side(after, before, changes["after"]))
     if not any(side["changed"] for side in sides):  # only the order of blocks changes
         for graph, side in zip((before, after), sides, strict=True):
             side["changed"] = [k for k, block in enumerate(graph.blocks) if block.site in move.places]
@@ -36,6 +39,7 @@ def rule_drawing(name: str) -> dict[str, Any] | None:
         "choices": [m.choice for m in find(before, [rule]) if m.places == move.places and m.choice],
         "before": sides[0],
         "after": sides[1],
+        "blocks": changes["blocks"],
     }
 
 
@@ -44,8 +48,7 @@ def _move(graph: Graph, rule: Rule) -> Move:
     return min(find(graph, [rule]), key=lambda move: (move.places, move.choice))
 
 
-def _side(graph: Graph, other: Graph) -> dict[str, Any]:
-    document = drawing_document(graph)
+def _side(graph: Graph, other: Graph, document: Mapping[str, Any]) -> dict[str, Any]:
     kept = {_identity(block) for block in other.blocks}
     columns = document["blocks"]
     computing = [

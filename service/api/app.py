@@ -27,6 +27,7 @@ from tapestry.service.api import (
     plan_accounts,
     plans,
     precisions,
+    program_changes,
     quotas,
     reference,
     rewrites,
@@ -69,6 +70,7 @@ DESCRIPTION = (
 ROUTERS = (
     health.router,  # first, so that a probe finds it without trying hundreds of others
     *(graphs.router, imports.router, rewrites.router, precisions.router, drawings.router),
+    program_changes.router,
     *(run_lists.router, runs.router),  # in this order, for `/v1/runs/labels` is no id of a run
     *(batches.router, events.router),
     *(plans.router, plan_accounts.router, shardings.router, comparisons.router),

@@ -106,6 +106,7 @@ def get_plan(plan_id: PlanId, request: Request, parts: Parts) -> Response:
             "graph": f"{path}/graph",
             "moves": f"{path}/moves",
             "drawing": f"{path}/drawing",
+            "changes": f"{path}/changes",
             "sharding": f"{path}/sharding",
             "explanation": f"{path}/explanation",
             "schedule": f"{path}/schedule",

@@ -128,7 +128,10 @@ def get_history(graph_id: GraphId, request: Request, parts: Parts) -> Response:
             "part": made.part or None,
             "moves": [dict(move) for move in made.moves],
             "created_at": moment(made.created_at),
-            "links": {"source": f"/v1/graphs/{made.source_id}"},
+            "links": {
+                "source": f"/v1/graphs/{made.source_id}",
+                "changes": f"/v1/graphs/{graph_id}/changes?source={made.source_id}",
+            },
         }
         for made in parts.store.graphs.rewritings(graph_id)
     ]

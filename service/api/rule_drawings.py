@@ -15,6 +15,7 @@ from tapestry.service.api.drawings import EXAMPLE
 from tapestry.service.api.models import Answer
 from tapestry.service.api.openapi_parts import json_answer, problems
 from tapestry.service.api.problems import Problem
+from tapestry.service.api.program_changes import CHANGES
 from tapestry.service.presentation import moment
 from tapestry.teg.faults import Fault, near_names
 
@@ -29,6 +30,7 @@ DRAWN = {
     "choices": [],
     "before": SIDE,
     "after": SIDE,
+    "blocks": CHANGES["blocks"],
 }
 RuleName = Annotated[str, Path(description="the name of a rule", examples=["fuse_cells"])]
 

@@ -12,7 +12,7 @@ import pytest
 
 from tapestry.costmodel.version import COST_MODEL_VERSION
 from tapestry.hardware.timing import ClassTime, TimeEstimate
-from tapestry.rewrites import Move
+from tapestry.rewrites import RULES, Move, apply_move, find
 from tapestry.service.api.plan_exports import EXPORTS, PlanExport
 from tapestry.service.api.tasks import EXPLANATION
 from tapestry.service.settings import Limits
@@ -119,6 +119,8 @@ def test_a_history_whose_rule_is_gone_is_refused_with_a_hint(shared: Service) ->
         replace(run, result=replace(run.result, frontier=(stale,)), verified={}, executions={})
     )
     path = f"/v1/plans/{run_id}-{stale.id}"
+    compared = complaint(shared.http.get(f"{path}/changes"), 422, "stale_history")["detail"]
+    assert "there is no rule 'gone'" in compared
     message = complaint(shared.http.get(f"{path}/explanation", timeout=120), 422, "stale_history")["detail"]
     assert "there is no rule 'gone'" in message and "install the plug-in" in message
     assert shared.http.get(path).status_code == 200
@@ -372,3 +374,18 @@ def test_unknown_executions_are_not_found(shared: Service, wrong: str) -> None:
     for path in (f"/v1/executions/{wrong}", f"/v1/executions/{wrong}/trace"):
         complaint(shared.http.get(path), 404, "unknown_id")
     complaint(shared.http.post(f"/v1/plans/{wrong}/executions", json={}), 404, "unknown_id")
+
+
+def test_a_plan_is_compared_with_the_program_of_its_run(shared: Service) -> None:
+    graph = two_layers()
+    run = finished_run(graph)
+    fused = next(move for move in find(graph, RULES) if move.rule.startswith("fuse"))
+    plan = replace(run.result.frontier[0], graph=apply_move(graph, fused), moves=(fused,))
+    run_id = shared.store.runs.save_finished(
+        replace(run, result=replace(run.result, frontier=(plan,)), verified={}, executions={})
+    )
+    shown = shared.http.get(f"/v1/plans/{run_id}-{plan.id}").json()
+    changes = shared.http.get(shown["links"]["changes"]).json()
+    assert changes["rules"] == [fused.rule] and changes["moves"] == 1
+    assert changes["before"]["blocks"]["site"] == [b.site for b in graph.blocks]
+    assert len(changes["after"]["blocks"]["site"]) == len(plan.graph.blocks) < len(graph.blocks)

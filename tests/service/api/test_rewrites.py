@@ -152,11 +152,16 @@ def test_what_grows_beyond_the_limit_is_not_kept(serve: Serve) -> None:
     assert len(service.http.get("/v1/graphs").json()["items"]) == 1
 
 
-def test_a_divided_program_is_two_programs(shared: Service) -> None:
+def scaled_product(service: Service) -> str:
+    """Save a program whose weights and their scale can be multiplied once, before it runs, and return its id."""
     b = tapestry.program()
     x, w, s = b.input("x", row=3, k=4), b.parameter("w", k=4, out=5), b.parameter("s", out=5)
     b.output("y", x @ w * s)
-    graph_id = shared.store.graphs.save(b.graph, NOON).id
+    return service.store.graphs.save(b.graph, NOON).id
+
+
+def test_a_divided_program_is_two_programs(shared: Service) -> None:
+    graph_id = scaled_product(shared)
     made = rewritten(shared, graph_id, prepare=True)
     assert [stage["stage"] for stage in made["stages"]] == ["fixpoint", "fold"]
     assert made["before"]["summary"]["flops"] == 20
@@ -174,3 +179,26 @@ def test_an_empty_name_in_a_query_is_refused(shared: Service, field: str) -> Non
     message = complaint(answer, 422, "invalid")
     assert message["errors"][0]["pointer"] == f"#query/{field}"
     assert "expected names with commas in between, not ''" in message["detail"]
+
+
+def test_a_rewritten_program_is_compared_with_the_one_it_was_made_from(shared: Service) -> None:
+    graph_id = posted(shared)
+    made = rewritten(shared, graph_id, rules=["expand_softmax"], name="compared")
+    item = shared.http.get(made["graph"]["links"]["history"]).json()["items"][-1]
+    changes = shared.http.get(item["links"]["changes"]).json()
+    assert changes["rules"] == ["expand_softmax"] and changes["counts"]["made"] > 0
+    assert changes["before"]["blocks"]["site"] == [b.site for b in program().blocks]
+    assert len(changes["after"]["blocks"]["site"]) == made["blocks"]["after"]
+    assert changes == shared.http.get(f"/v1/graphs/{made['graph']['id']}/changes").json()
+    alone = complaint(shared.http.get(f"/v1/graphs/{graph_id}/changes"), 404, "unknown_id")
+    assert "was not made from another one" in alone["detail"]
+    path = f"/v1/graphs/{made['graph']['id']}/changes"
+    other = complaint(shared.http.get(path, params={"source": "f" * 32}), 404, "unknown_id")
+    assert other["errors"][0]["allowed"] == [graph_id]
+
+
+def test_the_two_parts_of_a_prepared_program_are_compared_with_the_whole(shared: Service) -> None:
+    made = rewritten(shared, scaled_product(shared), 200, prepare=True)
+    for part in (made["graph"], made["before"]):
+        changes = shared.http.get(f"/v1/graphs/{part['id']}/changes").json()
+        assert changes["counts"]["kept"] > 0 < changes["counts"]["removed"]

@@ -17,24 +17,36 @@ import { around, visible } from "./visible.js";
 /** @typedef {import("./visible.js").Drawing} Drawing */
 /** @typedef {import("./visible.js").Visible} Visible */
 /** @typedef {import("./painter.js").Picture} Picture */
+/** A canvas that shows the drawing, or one side of it. @typedef {{canvas: HTMLCanvasElement, viewport: Viewport,
+ *   picture: Picture | null, segments: number[][]}} Pane */
+/** Two sides of a drawing: its faces, and pictures of both with the places of the whole.
+ * @typedef {{faces: (node: import("./visible.js").VisibleNode, number: number, view: Visible) => import("./painter.js").Face[],
+ *   pictures: (picture: Picture, view: Visible, faces: import("./painter.js").Face[][]) => Picture[],
+ *   arranged: (view: Visible) => void}} Sides */
 
 const LETTER = 6.3; // px
 const LEAST_WIDTH = 70;
 const LONGEST = 34; // letters
 const LOW = 22;
 const HIGH = 38;
+const MARKS = { kept: ["surface", "line-strong"], removed: ["bad-soft", "bad"], made: ["good-soft", "good"], changed: ["warn-soft", "warn"] };
 const INKS = { block: "raised", view: "surface", group: "accent-soft", parameter: "sunken", constant: "sunken", activation: "good-soft", state: "warn-soft" };
 
 export class Diagram {
   /**
-   * @param {HTMLElement} place
+   * @param {HTMLElement[]} places one, or one for each side
    * @param {(block: number, group: number) => void} onSelect -1 for what is not selected
    * @param {() => void} onChange after groups were opened or closed
+   * @param {string} keys the id of what explains the keys
    */
-  constructor(place, onSelect, onChange) {
-    this.canvas = element("canvas", { tabindex: 0, role: "img", "aria-describedby": "drawing-keys" });
+  constructor(places, onSelect, onChange, keys) {
+    /** @type {Pane[]} */
+    this.panes = places.map(() => this.#pane(keys));
     this.minimap = new Minimap((x, y) => this.viewport.center(x, y, this.viewport.scale));
-    fill(place, this.canvas, this.minimap.canvas);
+    places.forEach((place, k) => fill(place, this.panes[k].canvas, k === places.length - 1 && this.minimap.canvas));
+    for (const { canvas } of this.panes) new ResizeObserver(() => this.#resize()).observe(canvas);
+    /** @type {Sides | null} */
+    this.sides = null;
     this.onSelect = onSelect;
     this.onChange = onChange;
     /** @type {Drawing | null} */
@@ -48,22 +60,34 @@ export class Diagram {
     /** @type {Set<number>} */
     this.near = new Set();
     this.isWaiting = false;
-    this.viewport = new Viewport(
-      this.canvas,
-      () => this.redraw(),
-      (x, y) => this.#click(x, y),
-    );
-    new ResizeObserver(() => this.#resize()).observe(this.canvas);
     onTheme(this, this.recolor);
   }
 
-  /** @param {Drawing} drawing */
-  show(drawing) {
+  /** The part of the drawing that is seen, in all panes. */
+  get viewport() {
+    return this.panes[0].viewport;
+  }
+
+  /** @param {string} keys @returns {Pane} */
+  #pane(keys) {
+    const canvas = element("canvas", { tabindex: 0, role: "img", "aria-describedby": keys });
+    /** @type {Pane} */
+    const pane = { canvas, picture: null, segments: [], viewport: new Viewport(canvas, () => this.#follow(pane), (x, y) => this.#click(x, y, pane)) };
+    return pane;
+  }
+
+  /** Show in all panes what one of them shows now. @param {Pane} leader */
+  #follow({ viewport: { x, y, scale } }) {
+    for (const { viewport } of this.panes) Object.assign(viewport, { x, y, scale });
+    this.redraw();
+  }
+
+  /** @param {Drawing} drawing @param {Sides | null} [sides] with a pane for each @param {string[]} [names] of the panes */
+  show(drawing, sides = null, names = ["Diagram"]) {
     this.drawing = drawing;
-    this.canvas.setAttribute(
-      "aria-label",
-      `Diagram of ${several(drawing.blocks.site.length, "block")}; search below to reach one by its name`,
-    );
+    this.sides = sides;
+    const about = `${several(drawing.blocks.site.length, "block")}; search below to reach one by its name`;
+    this.panes.forEach(({ canvas }, k) => canvas.setAttribute("aria-label", `${names[k]} of ${about}`));
     this.#arrange();
     this.viewport.whole();
   }
@@ -86,7 +110,7 @@ export class Diagram {
     if (before && after) {
       this.viewport.x += after[0] - before[0];
       this.viewport.y += after[1] - before[1];
-      this.redraw();
+      this.#follow(this.panes[0]);
     } else this.viewport.whole();
     this.onChange();
   }
@@ -126,7 +150,9 @@ export class Diagram {
         ([name, ink]) => [name, color(ink)],
       ),
     );
-    Object.assign(this.colors, { text: color("text"), muted: color("muted"), font: getComputedStyle(this.canvas).fontFamily });
+    for (const [mark, inks] of Object.entries(MARKS)) [this.colors[mark], this.colors[`${mark} line`]] = inks.map(color);
+    const font = getComputedStyle(this.panes[0].canvas).fontFamily;
+    Object.assign(this.colors, { text: color("text"), muted: color("muted"), font });
     const { fills, legend, most } = coloring(this.by, this.drawing, this.view.nodes);
     this.legend = { entries: legend, most };
     this.picture.faces.forEach((face, k) => (face.fill = fills[k]));
@@ -148,35 +174,44 @@ export class Diagram {
     if (!this.drawing) return;
     const view = visible(this.drawing, this.open, this.hasParameters);
     this.view = view;
-    const faces = view.nodes.map((node) => face(/** @type {Drawing} */ (this.drawing), node));
-    const widths = Float64Array.from(faces, ({ title, text }) =>
-      Math.max(LEAST_WIDTH, LETTER * Math.max(title.length, text.length) + 18),
-    );
+    this.sides?.arranged(view);
+    const all = view.nodes.map((node, k) => this.sides?.faces(node, k, view) ?? [face(/** @type {Drawing} */ (this.drawing), node)]);
+    const faces = all.map((own) => own[own.length - 1]);
+    const letters = all.map((own) => Math.max(...own.flatMap(({ title, text }) => [title.length, text.length])));
+    const widths = Float64Array.from(letters, (count) => Math.max(LEAST_WIDTH, LETTER * count + 18));
     const heights = Float64Array.from(faces, ({ text }) => (text ? HIGH : LOW + 4));
     const layout = layered(widths, heights, view.from, view.to);
     /** @type {Picture} */
     this.picture = { layout, widths, heights, faces, ...edgesOf(view) };
-    this.segments = segmentsOf(layout);
-    this.viewport.size = { width: layout.width, height: layout.height };
+    const pictures = this.sides?.pictures(this.picture, view, all) ?? [this.picture];
+    this.panes.forEach((pane, k) => {
+      pane.picture = pictures[k];
+      pane.segments = segmentsOf(pictures[k].layout);
+      pane.viewport.size = { width: layout.width, height: layout.height };
+    });
     this.#mark(-1);
     this.recolor();
   }
 
   #draw() {
-    const pen = this.canvas.getContext("2d");
-    if (!pen || !this.picture || !this.segments || !this.colors) return;
-    const ratio = window.devicePixelRatio;
-    const { x, y, scale, width, height } = this.viewport;
-    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
-    pen.clearRect(0, 0, width, height);
-    paint(pen, this.picture, this.segments, { x, y, scale, width, height }, this.colors, this);
-    this.minimap.frame({ x, y, width: width / scale, height: height / scale });
+    for (const { canvas, picture, segments, viewport } of this.panes) {
+      const pen = canvas.getContext("2d");
+      if (!pen || !picture || !this.colors) return;
+      const ratio = window.devicePixelRatio;
+      const { x, y, scale, width, height } = viewport;
+      pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+      pen.clearRect(0, 0, width, height);
+      paint(pen, picture, segments, { x, y, scale, width, height }, this.colors, this);
+      this.minimap.frame({ x, y, width: width / scale, height: height / scale });
+    }
   }
 
   #resize() {
     const ratio = window.devicePixelRatio;
-    this.canvas.width = Math.round(this.canvas.clientWidth * ratio);
-    this.canvas.height = Math.round(this.canvas.clientHeight * ratio);
+    for (const { canvas } of this.panes) {
+      canvas.width = Math.round(canvas.clientWidth * ratio);
+      canvas.height = Math.round(canvas.clientHeight * ratio);
+    }
     this.redraw();
   }
 
@@ -211,12 +246,13 @@ export class Diagram {
     return best;
   }
 
-  /** @param {number} x @param {number} y */
-  #click(x, y) {
-    if (!this.view || !this.picture || !this.drawing) return;
-    const { layout, widths, heights } = this.picture;
+  /** @param {number} x @param {number} y @param {Pane} pane */
+  #click(x, y, { picture }) {
+    if (!this.view || !picture || !this.drawing) return;
+    const { layout, widths, heights, shown } = picture;
     const node = this.view.nodes.findIndex(
-      (_, k) => Math.abs(layout.x[k] - x) <= widths[k] / 2 && Math.abs(layout.y[k] - y) <= heights[k] / 2,
+      (_, k) =>
+        shown?.[k] !== 0 && Math.abs(layout.x[k] - x) <= widths[k] / 2 && Math.abs(layout.y[k] - y) <= heights[k] / 2,
     );
     if (node < 0) {
       this.select(-1);
@@ -241,8 +277,8 @@ function edgesOf({ from, to, bytes, traffic, moved }) {
   return { from, to, bytes, traffic, moved };
 }
 
-/** @param {Drawing} drawing @param {import("./visible.js").VisibleNode} node */
-function face({ blocks, operators, groups }, { block, group, blocks: count, held }) {
+/** @param {Drawing} drawing @param {import("./visible.js").VisibleNode} node @returns {import("./painter.js").Face} */
+export function face({ blocks, operators, groups }, { block, group, blocks: count, held }) {
   if (block < 0) {
     const members = groups.parent.filter((parent) => parent === group).length;
     const title = members ? `${members} × ${groups.name[group]}` : groups.name[group];

@@ -48,7 +48,7 @@ export class Minimap {
     const pen = this.picture.getContext("2d");
     if (!pen) return;
     faces.forEach((face, k) => {
-      pen.fillStyle = face.fill ?? colors.muted;
+      pen.fillStyle = face.fill ?? colors[`${face.mark} line`] ?? colors.muted;
       pen.fillRect(
         (layout.x[k] - widths[k] / 2) * this.scaleX,
         (layout.y[k] - heights[k] / 2) * this.scaleY,

@@ -5,9 +5,11 @@
 
 /** @typedef {import("./layered.js").Layered} Layered */
 /** @typedef {{x: number, y: number, width: number, height: number, scale: number}} View of the drawing */
-/** @typedef {{title: string, text: string, kind: string, fill: string | null}} Face of a node */
+/** @typedef {{title: string, text: string, kind: string, fill: string | null, mark?: string}} Face of a node; the mark is what
+ *   happened to it: kept, made, removed, changed */
 /** @typedef {{layout: Layered, widths: Float64Array, heights: Float64Array, faces: Face[],
- *   from: Int32Array, to: Int32Array, bytes: Float64Array, traffic: Float64Array, moved: Uint8Array}} Picture */
+ *   from: Int32Array, to: Int32Array, bytes: Float64Array, traffic: Float64Array, moved: Uint8Array,
+ *   shown?: Uint8Array}} Picture where not all nodes are shown, which */
 
 const READABLE = 0.45; // scale from which on names are written
 const ROUND = 5;
@@ -134,11 +136,13 @@ function paintRow(pen, picture, members, view, colors, { selected, near }) {
     const left = layout.x[item] - width / 2;
     if (left > right || left + width < view.x) continue;
     const top = layout.y[item] - height / 2;
-    pen.fillStyle = face.fill ?? colors[face.kind] ?? colors.block;
-    pen.strokeStyle = item === selected || near.has(item) ? colors.selected : colors.line;
-    pen.lineWidth = Math.max(item === selected ? 2.5 : 1, 0.5 / view.scale);
-    pen.setLineDash(face.kind === "view" ? [4, 3] : []);
+    const own = face.mark ? `${face.mark} line` : "line";
+    pen.fillStyle = face.fill ?? colors[face.mark ?? face.kind] ?? colors.block;
+    pen.strokeStyle = colors[item === selected || near.has(item) ? "selected" : own];
+    pen.lineWidth = Math.max(item === selected ? 2.5 : face.mark ? 1.6 : 1, 0.5 / view.scale);
+    pen.setLineDash(face.kind === "view" || face.mark === "removed" ? [4, 3] : []);
     if (view.scale < READABLE) {
+      if (face.mark) pen.fillStyle = colors[own];
       pen.fillRect(left, top, width, height);
       if (item === selected || near.has(item)) pen.strokeRect(left, top, width, height);
       continue;

@@ -11,12 +11,12 @@ import { errorNotice } from "../notice.js";
 import { plain, quantity, several } from "../units.js";
 import { amountFill, coloringsOf, UNITS } from "./coloring.js";
 import { Diagram } from "./diagram.js";
+import { blockButton, enableFinding } from "./finding.js";
 import { around } from "./visible.js";
 import { blockRows, WholeDiagram } from "./whole.js";
 
 /** @typedef {import("./visible.js").Drawing} Drawing */
 
-const MOST_FOUND = 50;
 const MOST_LISTED = 12;
 
 /** @typedef {{drawing: Drawing, diagram: Diagram, overlay: (drawing: Drawing) => void,
@@ -41,12 +41,13 @@ export async function showDrawing(path) {
   /** @type {((block: number) => void)[]} */
   const listeners = [];
   const diagram = new Diagram(
-    byId("diagram"),
+    [byId("diagram")],
     (block, group) => {
       select(drawing, diagram, block, group);
       for (const listener of listeners) listener(block);
     },
     () => showGroups(drawing, diagram),
+    "drawing-keys",
   );
   showColorings(drawing);
   byId("coloring").addEventListener("change", () => {
@@ -59,10 +60,7 @@ export async function showDrawing(path) {
   byId("whole").addEventListener("click", () => diagram.viewport.whole());
   byId("zoom-in").addEventListener("click", () => diagram.viewport.zoom(1.25));
   byId("zoom-out").addEventListener("click", () => diagram.viewport.zoom(0.8));
-  byId("find-block").addEventListener("input", () => find(drawing, diagram));
-  byId("find-block").addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
-    if (event.key === "Enter") byId("found-blocks").querySelector("button")?.click();
-  });
+  enableFinding(byId("find-block"), byId("found-blocks"), drawing, diagram);
   diagram.show(drawing);
   fill(byId("drawing-menu"), saveMenu(new WholeDiagram(diagram), () => `${drawing.name}.diagram`, () => blockRows(drawing)));
   showGroups(drawing, diagram);
@@ -122,45 +120,6 @@ function edgeLegend({ drawing, view }) {
   const most = view.traffic.reduce((found, bytes) => Math.max(found, bytes), 0);
   const text = most ? `redistributed, up to ${quantity(most, "B")} on an edge` : "redistributed";
   return element("span", {}, element("span", { class: "edge-sign", "aria-hidden": "true" }), ` ${text}`);
-}
-
-/** @param {Drawing} drawing @param {Diagram} diagram */
-function find(drawing, diagram) {
-  const text = byId("find-block").value.trim().toLowerCase();
-  const { site, operator } = drawing.blocks;
-  const groups = text ? drawing.groups.name.flatMap((name, k) => (name.toLowerCase().includes(text) ? [k] : [])) : [];
-  const found = [];
-  for (let block = 0; text && block < site.length && found.length <= MOST_FOUND; block += 1) {
-    const name = `${site[block]} ${drawing.operators[operator[block]]}`;
-    if (name.toLowerCase().includes(text)) found.push(block);
-  }
-  const items = [
-    ...groups.slice(0, MOST_FOUND).map((group) => element("li", {}, groupButton(drawing, diagram, group))),
-    ...found.slice(0, MOST_FOUND).map((block) => element("li", {}, blockButton(drawing, diagram, block))),
-  ];
-  if (Math.max(found.length, groups.length) > MOST_FOUND) items.push(element("li", { class: "muted" }, "and more"));
-  fill(byId("found-blocks"), text && !items.length ? element("li", { class: "muted" }, "no block is called so") : items);
-}
-
-/** @param {Drawing} drawing @param {Diagram} diagram @param {number} block */
-function blockButton(drawing, diagram, block) {
-  const { site, operator } = drawing.blocks;
-  return element(
-    "button",
-    { type: "button", class: "link mono", onclick: () => diagram.reveal(block) },
-    site[block],
-    element("span", { class: "muted" }, ` ${drawing.operators[operator[block]]}`),
-  );
-}
-
-/** @param {Drawing} drawing @param {Diagram} diagram @param {number} group */
-function groupButton(drawing, diagram, group) {
-  return element(
-    "button",
-    { type: "button", class: "link mono", onclick: () => diagram.openGroup(group) },
-    drawing.groups.name[group],
-    element("span", { class: "muted" }, " group"),
-  );
 }
 
 /** Show what is selected. @param {Drawing} drawing @param {Diagram} diagram @param {number} block @param {number} group */

@@ -5,7 +5,7 @@
 
 /** @typedef {{name: string, operators: string[], types: string[],
  *   blocks: {site: string[], operator: number[], kind: string[], type: number[], flops: number[], bytes: number[],
- *     group: number[], seconds?: number[], received?: number[], split?: string[], stage?: string[]},
+ *     group: number[], also?: string[], seconds?: number[], received?: number[], split?: string[], stage?: string[]},
  *   edges: {from: number[], to: number[], bytes: number[], traffic?: number[], moved?: boolean[]},
  *   groups: {name: string[], parent: number[]}}} Drawing */
 

@@ -16,6 +16,7 @@ const HEAD = 46; // px of the name and the legend
 const SWATCH = 11;
 const PNG_SCALE = 2;
 const LONGEST_SIDE = 16384; // px of a canvas
+const BETWEEN = 40; // px between two sides
 const UNMARKED = { selected: -1, near: new Set() };
 
 /** The whole of what a diagram shows, as PNG and SVG. */
@@ -31,13 +32,19 @@ export class WholeDiagram {
 
   /** px, wide enough for the legend. */
   get size() {
-    const { layout } = this.diagram.picture;
+    const { picture, panes } = this.diagram;
+    const { layout } = picture;
     const letters = this.#legend().reduce((sum, { text }) => sum + text.length, 0);
     const legend = letters * 6 + this.#legend().length * (SWATCH + 18);
     return {
-      width: Math.ceil(Math.max(layout.width, Math.min(legend, 900)) + 2 * MARGIN),
+      width: Math.ceil(Math.max(this.#stride * panes.length - BETWEEN, Math.min(legend, 900)) + 2 * MARGIN),
       height: Math.ceil(layout.height + HEAD + 2 * MARGIN),
     };
+  }
+
+  /** px from one side to the next. */
+  get #stride() {
+    return this.diagram.picture.layout.width + BETWEEN;
   }
 
   /** The diagram as an SVG document, in the colors of the theme. */
@@ -79,7 +86,7 @@ export class WholeDiagram {
 
   /** @param {import("../charts/pen.js").Pen} pen */
   #paint(pen) {
-    const { picture, segments, colors, by } = this.diagram;
+    const { panes, colors, by } = this.diagram;
     const { width, height } = this.size;
     pen.textAlign = "left";
     pen.textBaseline = "middle";
@@ -99,7 +106,10 @@ export class WholeDiagram {
       x += SWATCH + 18 + text.length * 6;
     }
     const view = { x: -MARGIN, y: -MARGIN - HEAD, width, height, scale: 1 };
-    paint(/** @type {CanvasRenderingContext2D} */ (pen), picture, segments, view, colors, UNMARKED);
+    panes.forEach(({ picture, segments }, k) => {
+      const own = { ...view, x: view.x - k * this.#stride };
+      if (picture) paint(/** @type {CanvasRenderingContext2D} */ (pen), picture, segments, own, colors, UNMARKED);
+    });
   }
 }
 

@@ -2,6 +2,7 @@
 
 import { get, pages } from "../api.js";
 import { byId, element, fill, nowUsable, say } from "../dom.js";
+import { enableChanges } from "../drawing/changes-section.js";
 import { showDrawing } from "../drawing/section.js";
 import { graphFigures, operatorTable, sourceTable } from "../graph-summary.js";
 import { watchHealth } from "../health.js";
@@ -55,6 +56,9 @@ function show(graph, runs) {
 function showHistory(items) {
   byId("history").hidden = items.length === 0;
   fill(byId("made-of"), items.map(made));
+  if (!items.length) return;
+  const { source, links } = items[items.length - 1];
+  enableChanges(links.changes, `${source}, and this program`);
 }
 
 /** @param {any} item */

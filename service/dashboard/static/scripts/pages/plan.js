@@ -7,6 +7,7 @@ import { showCosts } from "../cost-table.js";
 import { showDecisions } from "../decision-table.js";
 import { decisionsOf } from "../decisions.js";
 import { byId, element, fill, nowUsable, pairs, say } from "../dom.js";
+import { enableChanges } from "../drawing/changes-section.js";
 import { showDrawing } from "../drawing/section.js";
 import { Executions } from "../executions.js";
 import { Explaining } from "../explaining.js";
@@ -42,6 +43,7 @@ async function begin() {
     ];
     const [of, frontier, objectives, graph] = await Promise.all(all);
     show(plan, of, frontier, joined(objectives.items, [...graph.objectives, ...frontier.objectives]), graph);
+    enableChanges(plan.links.changes, `the program of the run, and what this plan shards: ${several(plan.moves.length, "move")}`);
     nowUsable(byId("plan"));
     new Tour({ page: "plan", run: plan.run, runAddress: pages.run(plan.run), planAddress: () => pages.plan(id) });
     void showSharding(plan, showDrawing(plan.links.drawing));

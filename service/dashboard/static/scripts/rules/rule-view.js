@@ -10,7 +10,7 @@ import { element, fill, pairs } from "../dom.js";
 import { errorNotice } from "../notice.js";
 import { figure, numberHead, rowOf, scrolling, tableOf } from "../tables.js";
 import { count, plain, quantity, several } from "../units.js";
-import { sketchOf } from "./sketch.js";
+import { commonPlaces, sketchOf } from "./sketch.js";
 
 const HOLDS = { exact: "exactly: every bit stays", real: "for real numbers: up to rounding" };
 const ROWS = [
@@ -70,15 +70,17 @@ async function showDrawing(place, into, rule) {
   try {
     const found = await get(`/v1/rules/${encodeURIComponent(rule.name)}/drawing`);
     if (place.dataset.rule !== rule.name) return;
-    fill(into, side("Before", found.before, "removed"), element("div", { class: "rule-arrow", "aria-hidden": "true" }, "→"));
-    into.append(side("After", found.after, "made"), costs(found));
+    const places = commonPlaces(found.before, found.after, found.blocks);
+    fill(into, side("Before", found.before, "removed", places), element("div", { class: "rule-arrow", "aria-hidden": "true" }, "→"));
+    into.append(side("After", found.after, "made", places), costs(found));
   } catch (error) {
     fill(into, errorNotice(error));
   }
 }
 
-/** @param {string} title @param {import("./sketch.js").Side} drawn @param {"removed" | "made"} change */
-function side(title, drawn, change) {
+/** @param {string} title @param {import("./sketch.js").Side} drawn @param {"removed" | "made"} change
+ * @param {import("./sketch.js").Places} places */
+function side(title, drawn, change, places) {
   const label = `${title}: ${described(drawn)}; ${several(drawn.changed.length, "block")} ${change === "made" ? "are new" : "go away"}`;
   return element(
     "figure",
@@ -90,7 +92,7 @@ function side(title, drawn, change) {
       element("span", { class: `change ${change}` }, change === "made" ? "new" : "replaced"),
     ),
     element("div", { class: "rule-sketch", tabindex: 0, role: "region", "aria-label": `${title}, a drawing that scrolls` },
-      sketchOf(drawn, change, label)),
+      sketchOf(drawn, change, label, places)),
   );
 }
 

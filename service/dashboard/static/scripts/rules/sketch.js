@@ -1,5 +1,6 @@
 /**
- * A small program as an SVG element, with the blocks that a rule changes set off.
+ * A small program before and after a move as SVG elements, with the blocks that change set off. What stays is at the same
+ * place in both: the blocks of both are placed together.
  * @module rules/sketch
  */
 
@@ -7,6 +8,9 @@ import { layered } from "../drawing/layered.js";
 
 /** @typedef {{operators: string[], types: string[], blocks: {site: string[], operator: number[], kind: string[], type: number[]},
  *   edges: {from: number[], to: number[]}, changed: number[], cost: {blocks: number, flops: number, bytes: number}}} Side */
+
+/** @typedef {{layout: import("../drawing/layered.js").Layered, rowsOf: Int32Array[],
+ *   edgeOf: (from: number, to: number) => number}} Places the row of each block by side, the number of an edge between rows */
 
 const SPACE = "http://www.w3.org/2000/svg";
 const LETTER = 6.7; // px of the monospaced font
@@ -17,16 +21,50 @@ const MARGIN = 6;
 const BOUNDARY = ["source", "sink"];
 
 /**
- * @param {Side} side @param {"removed" | "made"} change what the changed blocks are @param {string} label
- * @returns {SVGElement}
+ * The places of all blocks and edges of both sides. `rows` has the blocks of both, -1 where one is not on a side.
+ * @param {Side} before @param {Side} after @param {{before: number[], after: number[]}} rows
+ * @returns {Places}
  */
-export function sketchOf(side, change, label) {
-  const count = side.blocks.site.length;
-  const lines = Array.from({ length: count }, (_, k) => linesOf(side, k));
-  const widths = lines.map((own) => 2 * PADDING + LETTER * Math.max(...own.map((text) => text.length)));
+export function commonPlaces(before, after, rows) {
+  const count = rows.before.length;
+  const widths = new Float64Array(count);
+  const [from, to] = [/** @type {number[]} */ ([]), /** @type {number[]} */ ([])];
+  const edges = new Map();
+  const rowsOf = [rows.before, rows.after].map((column, k) => {
+    const side = k ? after : before;
+    const rowOf = new Int32Array(side.blocks.site.length);
+    column.forEach((block, row) => {
+      if (block < 0) return;
+      rowOf[block] = row;
+      widths[row] = Math.max(widths[row], widthOf(linesOf(side, block)));
+    });
+    side.edges.from.forEach((start, edge) => {
+      const [a, b] = [rowOf[start], rowOf[side.edges.to[edge]]];
+      if (edges.has(a * count + b)) return;
+      edges.set(a * count + b, from.length);
+      from.push(a);
+      to.push(b);
+    });
+    return rowOf;
+  });
   const heights = new Float64Array(count).fill(HEIGHT);
-  const { from, to } = side.edges;
   const layout = layered(widths, heights, Int32Array.from(from), Int32Array.from(to));
+  return { layout, rowsOf, edgeOf: (a, b) => /** @type {number} */ (edges.get(a * count + b)) };
+}
+
+/** @param {string[]} lines */
+function widthOf(lines) {
+  return 2 * PADDING + LETTER * Math.max(...lines.map((text) => text.length));
+}
+
+/**
+ * @param {Side} side @param {"removed" | "made"} change what the changed blocks are @param {string} label
+ * @param {Places} places @returns {SVGElement}
+ */
+export function sketchOf(side, change, label, { layout, rowsOf, edgeOf }) {
+  const rowOf = rowsOf[change === "made" ? 1 : 0];
+  const lines = side.blocks.site.map((_, k) => linesOf(side, k));
+  const { from, to } = side.edges;
   const [width, height] = [layout.width + 2 * MARGIN, layout.height + 2 * MARGIN];
   const changed = new Set(side.changed);
   return shape(
@@ -39,9 +77,12 @@ export function sketchOf(side, change, label) {
       "aria-label": label,
       class: "sketch",
     },
-    ...layout.routes.map((route, k) => edge(layout, route, from[k], to[k])),
+    ...from.map((start, k) => {
+      const [a, b] = [rowOf[start], rowOf[to[k]]];
+      return edge(layout, layout.routes[edgeOf(a, b)], a, b);
+    }),
     ...lines.map((own, k) =>
-      node(own, layout.x[k], layout.y[k], widths[k], [
+      node(own, layout.x[rowOf[k]], layout.y[rowOf[k]], widthOf(own), [
         BOUNDARY.includes(kindOf(side, k)) ? "boundary" : "",
         changed.has(k) ? change : "",
       ]),
@@ -82,9 +123,11 @@ function node(lines, x, y, width, kinds) {
  */
 function edge({ x, y }, route, from, to) {
   const items = route.length ? Array.from(route) : [from, to];
+  if (items[0] !== from) items.reverse(); // of two that change places, one side's edges go upward
+  const way = y[from] <= y[to] ? 1 : -1;
   const points = items.map((item, k) => [
     x[item],
-    y[item] + (k === 0 ? HEIGHT / 2 : k === items.length - 1 ? -HEIGHT / 2 - 4 : 0),
+    y[item] + way * (k === 0 ? HEIGHT / 2 : k === items.length - 1 ? -HEIGHT / 2 - 4 : 0),
   ]);
   let path = `M${points[0][0]} ${points[0][1]}`;
   for (let k = 1; k < points.length; k += 1) {
