@@ -265,7 +265,10 @@ class LeadRecord(Record):
 
 @dataclass(frozen=True, repr=False)
 class PlanRecord(Record):
-    """A plan of a frontier: its costs by objective, its time with the error, and what its checks say (`verdict`)."""
+    """A plan of a frontier: its costs by objective, its time with the error, and what its checks say (`verdict`).
+
+    `origin` is the `kind` of source that it comes from, with the `name` of a seed; None where that is not known.
+    """
 
     id: str
     plan: str
@@ -280,6 +283,7 @@ class PlanRecord(Record):
     recompute: Mapping[str, int] | None
     offload: Mapping[str, int] | None
     stages: Mapping[str, Any] | None
+    origin: Mapping[str, str] | None
     move_count: int
     verified: Mapping[str, Any] | None
     verdict: str

@@ -30,6 +30,7 @@ def plan_document(
     recompute: Mapping[str, int] | None,
     offload: Mapping[str, int] | None,
     stages: Mapping[str, Any] | None,
+    origin: Mapping[str, str] | None,
     moves: Sequence[Mapping[str, Any]],
     verified: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
@@ -37,8 +38,9 @@ def plan_document(
 
     `micro_batches` is the number of rounds, 1 for a plan without; `recompute` is null for one that stores everything,
     `offload` for one that does so on the devices, and `stages` for one without, of which `devices` is the submesh of
-    each stage. `cost_model` is the version of the cost model; `cost_model_note` is null unless it is another than this
-    program's. `time` is the time with its error. Its `lead` comes from `with_leads`.
+    each stage. `origin` is null for a plan that an earlier release stored. `cost_model` is the version of the cost
+    model; `cost_model_note` is null unless it is another than this program's. `time` is the time with its error. Its
+    `lead` comes from `with_leads`.
     """
     options = {m["place"]: m["choice"] for m in moves if m["rule"] == "set_option"}
     rounds = parse_rounds(options.get("micro_batches", ""))
@@ -49,6 +51,7 @@ def plan_document(
         "recompute": None if recompute is None else dict(recompute),
         "offload": None if offload is None else dict(offload),
         "stages": None if stages is None else dict(stages),
+        "origin": None if origin is None else dict(origin),
         "cost": dict(cost),
         **cost_model_document(cost_model),
         "time": time_document(time, verified),
@@ -105,6 +108,7 @@ def result_document(result: Any, checked: CheckResults, options: RunOptions) -> 
                     plan.recompute,
                     plan.offload,
                     plan.stages,
+                    None if plan.origin is None else plan.origin.to_json(),
                     [move.to_json() for move in plan.moves],
                     checked.verified.get(plan.id),
                 )
@@ -150,6 +154,7 @@ def shown_plan_document(plan: StoredPlan) -> dict[str, Any]:
         "recompute": None if plan.recompute is None else dict(plan.recompute),
         "offload": None if plan.offload is None else dict(plan.offload),
         "stages": None if plan.stages is None else dict(plan.stages),
+        "origin": None if plan.origin is None else dict(plan.origin),
         "move_count": plan.move_count,
         "verified": None if plan.verified is None else dict(plan.verified),
         "verdict": verdict_of(plan.verified),
@@ -177,7 +182,7 @@ def stored_plan_document(plan: StoredPlan) -> dict[str, Any]:
     """Convert a stored plan to JSON, in the form of a frontier's plans."""
     figures = (plan.cost, plan.cost_model, plan.time, plan.feasible)
     return plan_document(
-        plan.id, *figures, plan.recompute, plan.offload, plan.stages, plan.moves, plan.verified
+        plan.id, *figures, plan.recompute, plan.offload, plan.stages, plan.origin, plan.moves, plan.verified
     )
 
 

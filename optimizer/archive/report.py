@@ -18,6 +18,8 @@ from tapestry.optimizer.archive.constraints import Constraint
 from tapestry.optimizer.archive.dominance import nondominated
 from tapestry.optimizer.archive.fronts import select_subset
 from tapestry.optimizer.archive.goal import Goal, new_goal
+from tapestry.optimizer.archive.origin import SEARCH, SEED, PlanOrigin
+from tapestry.optimizer.placement.parallelism import parallelism
 from tapestry.optimizer.run.plan import LowerBound, Plan, Shortfall
 from tapestry.optimizer.run.variants import SubMesh, Variant, genes_at
 from tapestry.rewrites import placement_moves
@@ -73,7 +75,15 @@ def plan_of(variant: Variant, index: int, is_feasible: bool = True) -> Plan:
         costs_of(archive.raw[index], submesh.mesh, submesh.known),
         is_feasible,
         time=estimate_time(variant.space, genes),
+        origin=_origin_of(variant, int(archive.digest[index]), placements),
     )
+
+
+def _origin_of(variant: Variant, digest: int, placements: Placements) -> PlanOrigin:
+    kind = variant.origins.get(digest, SEARCH)
+    if kind != SEED:
+        return PlanOrigin(kind)
+    return PlanOrigin(kind, parallelism(variant.graph, placements, variant.space.mesh_shape))
 
 
 def frontier_of(
@@ -120,6 +130,7 @@ def shortfall_of(
         genes=archive.pool_genes,
         prefetch=archive.pool_prefetch,
         regather=archive.pool_regather,
+        digest=archive.pool_digest,
     )
     plan = plan_of(replace(variant, archive=pool), i, is_feasible=False)
     shortfalls = [Shortfall(c, plan.cost[c.objective], plan, proven.get(c.objective)) for c in constraints]

@@ -70,6 +70,13 @@ def hash_plan(genes, prefetch, regather):
 
 
 @njit(_nrt=False)
+def hash_plans(genes, prefetch, regather, digests):
+    """Fill `digests` with the hashes of plans given as rows."""
+    for i in range(genes.shape[0]):
+        digests[i] = hash_plan(genes[i], prefetch[i], regather[i])
+
+
+@njit(_nrt=False)
 def put(values, position, value, offset, digest):
     """Set one gene and update the plan's hash."""
     old = np.int64(values[position])

@@ -7,7 +7,7 @@ of the arrays depends on the program's own code and on the request; the fingerpr
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -43,7 +43,8 @@ class SavedVariant:
 
     `submesh` is the index of its mesh in the search, `structure` the structure that the moves must lead to, `taken` the
     candidate structural moves already used, each as its index in the list at that time, `probation` the epochs that
-    it has left without a plan of the front; `spent` and `gained` are the variant's.
+    it has left without a plan of the front; `spent` and `gained` are the variant's, as are its
+    `origins`.
     """
 
     number: int
@@ -55,6 +56,7 @@ class SavedVariant:
     spent: float
     gained: float
     archive: Archive
+    origins: dict[int, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return shown(
@@ -144,6 +146,7 @@ class Checkpoint:
                 "probation": v.probation,
                 "spent": v.spent,
                 "gained": v.gained,
+                "origins": list(v.origins.items()),
             }
             for v in self.variants
         ]
@@ -240,6 +243,7 @@ def _saved(variant: Variant, state: SearchState) -> SavedVariant:
         variant.spent,
         variant.gained,
         used_rows(variant.archive),
+        dict(variant.origins),
     )
 
 
@@ -309,6 +313,8 @@ def _checkpoint_of(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) 
                 float(v["spent"]),
                 float(v["gained"]),
                 Archive(**{name: arrays[f"{k}.{name}"] for name in Archive._fields}),
+                # Not in checkpoints of earlier releases.
+                {int(digest): str(kind) for digest, kind in v.get("origins", ())},
             )
             for k, v in enumerate(saved)
         ),

@@ -28,6 +28,7 @@ from tapestry.optimizer.placement.rng import new_rng
 from tapestry.optimizer.placement.toolbox import PARENTS, children, varies
 from tapestry.optimizer.run.clock import OutOfTime
 from tapestry.optimizer.run.diversification import excursion
+from tapestry.optimizer.run.first_plans import insert_plans
 from tapestry.optimizer.run.micro_batches import PERIOD, another_number
 from tapestry.optimizer.run.plan import WORKERS_LOST, Budget, Progress
 from tapestry.optimizer.run.proven_gap import is_bound_met
@@ -45,7 +46,6 @@ from tapestry.optimizer.run.variants import (
     Child,
     Variant,
     coarsen_grids,
-    insert_plans,
     load_compiled,
 )
 from tapestry.optimizer.run.workers import Answer, Epoch, EpochResult, WorkersLost, results_of, run

@@ -14,15 +14,13 @@ from tapestry.costmodel.strategies import PinError
 from tapestry.hardware.timing.units import OutOfRange
 from tapestry.optimizer.placement.host_copies import in_time, with_state_on_host
 from tapestry.optimizer.placement.island import insert_all
+from tapestry.optimizer.run.first_plans import insert_abstract, insert_exact, insert_seeds
 from tapestry.optimizer.run.state import SearchStart, SearchState
 from tapestry.optimizer.run.variants import (
     Begun,
     Child,
     Variant,
     inherit,
-    insert_abstract,
-    insert_exact,
-    insert_seeds,
     new_variant,
 )
 from tapestry.rewrites import Move

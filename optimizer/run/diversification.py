@@ -14,8 +14,9 @@ import numpy as np
 from tapestry.optimizer.archive.archive import Archive
 from tapestry.optimizer.archive.fronts import set_parent_weights
 from tapestry.optimizer.archive.goal import Goal, insert_plans_of, narrowed
-from tapestry.optimizer.placement.island import insert_all
+from tapestry.optimizer.archive.origin import SEED
 from tapestry.optimizer.placement.seeds import genes_rows, random_seeds
+from tapestry.optimizer.run.first_plans import insert_rows
 from tapestry.optimizer.run.variants import Variant, empty_archive
 
 RESTART_SEEDS = 128
@@ -50,8 +51,7 @@ def restart(variant: Variant, varied: list[int], most: int, rng: np.random.Gener
     space, goal = variant.space, variant.submesh.goal.own_best()
     archive = empty_archive(goal, space)
     rows = random_seeds(space, variant.search, min(RESTART_SEEDS, most), rng)
-    plans = genes_rows(rows, space.space)
-    insert_all(space.space, space.state, archive, goal, *plans)
+    insert_rows(variant, genes_rows(rows, space.space), SEED, archive, goal)
     return Excursion(archive, goal, len(rows))
 
 

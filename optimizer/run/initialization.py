@@ -26,6 +26,7 @@ from tapestry.optimizer.run.checkpoint import (
     StaleCheckpoint,
 )
 from tapestry.optimizer.run.clock import OutOfTime
+from tapestry.optimizer.run.first_plans import insert_abstract, insert_seeds
 from tapestry.optimizer.run.options import LIMITS
 from tapestry.optimizer.run.plan import Plan
 from tapestry.optimizer.run.relatives import RelatedPlan, plant
@@ -36,8 +37,6 @@ from tapestry.optimizer.run.stopping import StopRequested
 from tapestry.optimizer.run.variants import (
     SubMesh,
     Variant,
-    insert_abstract,
-    insert_seeds,
     keeps_pins,
     new_variant,
     structure_of,
@@ -83,7 +82,7 @@ def initialize(
     check_stop()
     first = _first_variant(state, check_stop)
     is_alone = state.submeshes[0].mesh.device_count == 1
-    state.evaluations += sum(insert_abstract(first))
+    state.evaluations += sum(insert_abstract(first, is_given=True))
     state.starts = first_starts(state)
     if plans:
         start_from_plans(state, plans, check_stop)
@@ -220,6 +219,7 @@ def _restored(state: SearchState, saved: SavedVariant, check_stop: CheckStop) ->
     if variant.structure != saved.structure or not _fits(variant, saved.archive):
         raise StaleCheckpoint(f"the checkpoint's variant {saved.number} is another program here")
     variant.probation, variant.spent, variant.gained = saved.probation, saved.spent, saved.gained
+    variant.origins.update(saved.origins)
     variant.archive.size[:] = saved.archive.size
     for names, count in zip((FRONT_FIELDS, POOL_FIELDS), saved.archive.size, strict=True):
         for name in names:

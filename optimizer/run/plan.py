@@ -15,6 +15,7 @@ from tapestry.costmodel.version import COST_MODEL_VERSION
 from tapestry.hardware.mesh import Mesh
 from tapestry.hardware.timing import TimeEstimate
 from tapestry.optimizer.archive.constraints import Constraint
+from tapestry.optimizer.archive.origin import PlanOrigin
 from tapestry.optimizer.run.views import dataframe_of, figure_of, html_of, html_of_plan
 from tapestry.rewrites import Move
 from tapestry.teg.arguments import COUNT, NUMBER, ArgumentKind, check_arguments, optional
@@ -80,7 +81,8 @@ class Plan:
 
     `moves` replay from the abstract graph: structural moves first, then placements. `cost` holds every
     objective the device has figures for, in its unit; `cost_model` is the version of the model that computed it, and
-    `time` is the median time with its error; None for a plan that was stored without it.
+    `time` is the median time with its error; None for a plan that was stored without it. `origin` is where the search
+    has the plan from; None where that is not known.
     """
 
     graph: Graph
@@ -90,6 +92,7 @@ class Plan:
     feasible: bool
     cost_model: int = COST_MODEL_VERSION
     time: TimeEstimate | None = None
+    origin: PlanOrigin | None = None
 
     def __repr__(self) -> str:
         costs = [f"{name}={self.cost[name]:.4g}" for name in SHOWN_COSTS if name in self.cost]
@@ -289,7 +292,7 @@ class Result:
     def to_dataframe(self) -> Any:
         """Return the frontier as a pandas data frame: a row per plan, indexed by its id, a column per cost.
 
-        `moves` counts a plan's moves, `devices` names the part of the mesh that works.
+        `moves` counts a plan's moves, `devices` names the part of the mesh that works, `origin` the source of a plan.
 
         Raises:
             ImportError: pandas is not installed; the extra `pandas` brings it.

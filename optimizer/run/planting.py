@@ -13,8 +13,9 @@ import numpy as np
 from tapestry.costmodel.layout_choices import DimensionOrders
 from tapestry.costmodel.plan_space import Genes
 from tapestry.optimizer.archive.goal import objective_values
+from tapestry.optimizer.archive.origin import EARLIER_RUN
 from tapestry.optimizer.placement.host_copies import LARGEST_DISTANCE
-from tapestry.optimizer.placement.island import insert_all
+from tapestry.optimizer.run.first_plans import insert_rows
 from tapestry.optimizer.run.state import SearchState
 from tapestry.optimizer.run.variants import Variant
 from tapestry.rewrites import PLACEMENT
@@ -61,7 +62,7 @@ def seed_plans(state: SearchState, variant: Variant, plans: Sequence[Placements]
         np.array([genes.regather for genes in found]).astype(np.int8),
     )
     space, goal = variant.space, variant.submesh.goal
-    insert_all(space.space, space.state, variant.archive, goal, *rows)
+    insert_rows(variant, rows, EARLIER_RUN)
     values = []
     for genes in found:
         value = np.zeros(len(goal.epsilon))

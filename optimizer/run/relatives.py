@@ -11,13 +11,13 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from tapestry.hardware.timing.units import OutOfRange
+from tapestry.optimizer.run.first_plans import insert_abstract
 from tapestry.optimizer.run.planting import PLACED, seed_plans, submesh_of
 from tapestry.optimizer.run.state import SearchStart, SearchState
 from tapestry.optimizer.run.variants import (
     Begun,
     Child,
     empty_archive,
-    insert_abstract,
     keeps_pins,
     new_variant,
     structure_of,

@@ -90,7 +90,7 @@ class Publisher:
     ) -> Snapshot:
         checkpoint = freeze(state, rng)
         pairs = zip(state.variants, checkpoint.variants, strict=True)
-        frozen = [replace(variant, archive=saved.archive) for variant, saved in pairs]
+        frozen = [replace(variant, archive=saved.archive, origins=saved.origins) for variant, saved in pairs]
         values, owner = state.all_values()
         row_of = np.concatenate([np.arange(len(v.archive.value)) for v in frozen])
         front = np.flatnonzero(nondominated(values))

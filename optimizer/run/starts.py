@@ -16,6 +16,7 @@ import numpy as np
 
 from tapestry.hardware.timing.units import OutOfRange
 from tapestry.optimizer.run.descendants import begin_rewritten
+from tapestry.optimizer.run.first_plans import insert_abstract, insert_exact, insert_seeds
 from tapestry.optimizer.run.micro_batches import begin_micro_batches
 from tapestry.optimizer.run.offloaded import begin_offloading
 from tapestry.optimizer.run.pipelines import begin_stages, in_turn, pipeline_starts
@@ -33,9 +34,6 @@ from tapestry.optimizer.run.variants import (
     Child,
     Variant,
     empty_archive,
-    insert_abstract,
-    insert_exact,
-    insert_seeds,
     new_variant,
 )
 from tapestry.optimizer.run.view_choice import has_views, ranked_views
@@ -262,7 +260,8 @@ def _placed(
 ) -> Variant:
     """Build a variant of a program on a submesh with first plans: whole tensors everywhere, seeds, exact ones."""
     variant = new_variant(number, state.submeshes[submesh], graph, moves, state.options, check_stop)
-    state.evaluations += sum(insert_abstract(variant))
+    is_given = moves in (state.variants[0].moves, ())
+    state.evaluations += sum(insert_abstract(variant, is_given=is_given))
     parts = {insert_seeds: state.parts.propagation, insert_exact: state.parts.exact and with_exact}
     for insert in (insert for insert, is_part in parts.items() if is_part and variant.has_choice):
         for count in insert(variant, _left(state, limit)):

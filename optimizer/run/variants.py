@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from math import prod
 from operator import eq
 from typing import NamedTuple
@@ -25,11 +24,9 @@ from tapestry.optimizer.archive.archive import Archive, new_archive
 from tapestry.optimizer.archive.dominance import nondominated
 from tapestry.optimizer.archive.fronts import merge
 from tapestry.optimizer.archive.goal import Goal, objective_values, score
-from tapestry.optimizer.exact.scalarizations import ExactPlacement
 from tapestry.optimizer.placement.credits import SHAPE
 from tapestry.optimizer.placement.island import insert_all
 from tapestry.optimizer.placement.search_space import SearchSpace, search_space
-from tapestry.optimizer.placement.seeds import genes_rows, seed_plans, stored_seeds
 from tapestry.optimizer.run.fixed_degrees import degrees_of
 from tapestry.optimizer.run.options import RunOptions
 from tapestry.optimizer.structure.division import divided
@@ -46,8 +43,6 @@ POOL_CAPACITY = 32
 LARGEST_VARIANTS = 8
 INHERITED, INHERITED_BROKEN = 24, 8  # plans that a child gets: of a front, and of those that break a bound
 MOST_ANSWERS = 10_000_000  # blocks that are costed for the best responses of a program's plans
-SEED_BATCH = 256
-MOST_SEEDED = 20_000_000  # blocks that are costed for the seeds of a program
 FULL_SHARE = 0.75
 COARSER = 1.5
 
@@ -96,7 +91,8 @@ class Variant:
     """A rewritten graph on a mesh, with its history of moves, its compiled spaces and the plans found for it.
 
     One that holds nothing of the common front is on `probation` for so many more epochs. `spent` are its evaluations,
-    and `gained` the plans that entered its front; recent ones count most.
+    and `gained` the plans that entered its front; recent ones count most. `origins` are the kinds of sources, by
+    hash, of plans that came from outside the search.
     """
 
     number: int
@@ -109,6 +105,7 @@ class Variant:
     probation: int = 0
     spent: float = 0.0
     gained: float = 0.0
+    origins: dict[int, str] = field(default_factory=dict)
 
     @property
     def has_choice(self) -> bool:
@@ -195,51 +192,6 @@ def empty_archive(goal: Goal, space: PlanSpace) -> Archive:
     """Create an archive for plans of a space, measured by the objectives of a goal."""
     sizes = (len(goal.epsilon), space.gene_count, space.edge_count, space.cost_count)
     return new_archive(FRONT_CAPACITY, POOL_CAPACITY, *sizes, MOVES)
-
-
-def insert_abstract(variant: Variant, limit: int | None = None) -> Iterator[int]:
-    """Insert the plan in which every device does everything; yield how many plans were evaluated, one."""
-    insert_plans(variant, variant.space.abstract_genes().strategies[None, :])
-    yield 1
-
-
-def insert_seeds(variant: Variant, limit: int | None) -> Iterator[int]:
-    """Insert the seeds by propagation, at most `limit`, batch by batch; yield how many plans each batch evaluated.
-
-    Of a large program some of the seeds, evenly among all.
-    """
-    most = max(SEED_BATCH, MOST_SEEDED // max(1, variant.space.gene_count))
-    rows = stored_seeds(seed_plans(variant.space, variant.search), variant.search)[:limit]
-    if len(rows) > most:
-        rows = rows[np.linspace(0, len(rows) - 1, most).astype(int)]
-    for start in range(0, len(rows), SEED_BATCH):
-        batch = rows[start : start + SEED_BATCH]
-        insert_plans(variant, batch)
-        yield len(batch)
-
-
-def insert_exact(variant: Variant, limit: int | None) -> Iterator[int]:
-    """Insert the plans of least additive cost, at most `limit`, one after the other; yield how many were evaluated."""
-    space, goal = variant.space.space, variant.submesh.goal
-    for plan in islice(ExactPlacement(space, variant.space.state, goal).plans(), limit):
-        genes, prefetch, regather = genes_rows(plan.strategies[None, :], space)
-        insert_all(
-            space,
-            variant.space.state,
-            variant.archive,
-            goal,
-            genes,
-            prefetch + np.int8(plan.prefetch),
-            regather,
-        )
-        yield 1
-
-
-def insert_plans(variant: Variant, strategies: np.ndarray) -> int:
-    """Evaluate and insert plans given as strategy rows `(n, genes)`; return how many entered the front."""
-    space, goal = variant.space, variant.submesh.goal
-    plans = genes_rows(space.with_state(strategies), space.space)
-    return int(insert_all(space.space, space.state, variant.archive, goal, *plans))
 
 
 def inherit(child: Variant, parent: Variant, limit: int | None = None) -> int:

@@ -13,9 +13,13 @@ import numpy as np
 
 from tapestry.costmodel.view import LOGICAL_AXES, View, groupings
 from tapestry.optimizer.archive.fronts import hypervolume
+from tapestry.optimizer.run.first_plans import insert_exact
 from tapestry.optimizer.run.fixed_degrees import degrees_of
 from tapestry.optimizer.run.options import RunOptions
-from tapestry.optimizer.run.variants import SubMesh, insert_exact, new_variant
+from tapestry.optimizer.run.variants import (
+    SubMesh,
+    new_variant,
+)
 from tapestry.teg.graph import Graph
 from tapestry.teg.stopping import CheckStop, never_stop
 

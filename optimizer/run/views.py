@@ -30,6 +30,8 @@ class PlanView(Protocol):
     def moves(self) -> Sequence[Any]: ...
     @property
     def placements(self) -> Any: ...
+    @property
+    def origin(self) -> Any: ...
 
 
 class FrontierView(Protocol):
@@ -83,7 +85,15 @@ def dataframe_of(result: FrontierView) -> Any:
         import pandas
     except ImportError:
         raise ImportError(NO_PANDAS) from None
-    rows = [{**plan.cost, "moves": len(plan.moves), "devices": _devices(plan)} for plan in result.frontier]
+    rows = [
+        {
+            **plan.cost,
+            "moves": len(plan.moves),
+            "devices": _devices(plan),
+            "origin": "" if plan.origin is None else str(plan.origin),
+        }
+        for plan in result.frontier
+    ]
     return pandas.DataFrame(rows, index=pandas.Index([plan.id for plan in result.frontier], name="plan"))
 
 

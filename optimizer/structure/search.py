@@ -14,8 +14,14 @@ import numpy as np
 
 from tapestry.costmodel.block_cost import base_flops
 from tapestry.hardware.timing.units import OutOfRange
+from tapestry.optimizer.run.first_plans import insert_exact
 from tapestry.optimizer.run.options import RunOptions
-from tapestry.optimizer.run.variants import Variant, inherit, insert_exact, keeps_pins, new_variant
+from tapestry.optimizer.run.variants import (
+    Variant,
+    inherit,
+    keeps_pins,
+    new_variant,
+)
 from tapestry.optimizer.structure.credits import StructuralCredits, arm_of
 from tapestry.optimizer.structure.criteria import Criteria
 from tapestry.optimizer.structure.presearch import Presearch

@@ -154,6 +154,7 @@ _PLAN = {
     "recompute": None,
     "offload": None,
     "stages": None,
+    "origin": {"kind": "seed", "name": "data parallel 2"},
     "move_count": 1,
     "verified": _VERIFIED,
     "verdict": "verified",

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from tapestry.optimizer.archive.origin import ORIGINS
 from tapestry.service.api.models import AcceptedAnswer, Answer, ObjectiveAnswer
 from tapestry.service.lifecycle import Status
 
@@ -83,6 +84,15 @@ class StagesAnswer(Answer):
     blocks: list[int] = Field(description="how many blocks are in each part; part k is on stage k % count")
 
 
+class PlanOriginAnswer(Answer):
+    """The first source that had a plan; one that the search finds again keeps it."""
+
+    kind: Literal["seed", "exact", "earlier_run", "search"] = Field(
+        description="; ".join(f"{kind}: {meaning}" for kind, meaning in ORIGINS.items())
+    )
+    name: str = Field(description="of a seed: what it is called, such as `data parallel 8`; empty for others")
+
+
 class PlanAnswer(Answer):
     """A plan of a frontier."""
 
@@ -111,6 +121,9 @@ class PlanAnswer(Answer):
         description="what waits on the hosts for late readers, and state there; null where all is on the devices"
     )
     stages: StagesAnswer | None = Field(description="the pipeline; null for a plan without")
+    origin: PlanOriginAnswer | None = Field(
+        description="where the plan comes from; null for a plan that an earlier release stored"
+    )
     move_count: int
     verified: dict[str, Any] | None
     verdict: Literal["verified", "failed", "untrusted", "unchecked"] = Field(

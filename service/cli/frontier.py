@@ -7,6 +7,7 @@ from typing import Any
 
 from tapestry.costmodel.known_objectives import objective_called
 from tapestry.hardware.timing import PROBABILITY, TimeDifference, TimeEstimate
+from tapestry.optimizer.archive.origin import SEARCH, PlanOrigin
 from tapestry.optimizer.run.plan import REASONS
 from tapestry.service.cli.output import column, paint, print_table, quantity, scale_of
 from tapestry.service.presentation import stages_text, title_of
@@ -68,11 +69,23 @@ def print_frontier(
         columns.append(
             [quantity(plan["offload"]["bytes"], "B") if plan["offload"] else "" for plan in ordered]
         )
+    if any(map(origin_text, ordered)):
+        headers.append("origin")
+        columns.append([origin_text(plan) for plan in ordered])
+    at = len(headers)
     headers += ["devices", "verified", ""]
     columns.append([plan["devices"] for plan in ordered])
     columns.append([checks_of(plan["verified"]) for plan in ordered])
     columns.append([", ".join((*marks.get(plan["id"], ()), *_lead_marks(plan))) for plan in ordered])
-    print_table(headers, list(zip(*columns, strict=True)), right=range(1, len(headers) - 3))
+    print_table(
+        headers, list(zip(*columns, strict=True)), right=[k for k in range(1, at) if headers[k] != "origin"]
+    )
+
+
+def origin_text(plan: Mapping[str, Any]) -> str:
+    """Format where a plan's document says that it comes from: `seed: data parallel 8`; empty if the search found it."""
+    origin = plan["origin"]
+    return "" if origin is None or origin["kind"] == SEARCH else str(PlanOrigin.from_json(origin))
 
 
 def _time(plan: Mapping[str, Any]) -> TimeEstimate | None:

@@ -17,6 +17,7 @@ from tapestry.hardware import Mesh, MeshAxis, mesh_from_dict
 from tapestry.hardware.device_files import known_fields
 from tapestry.hardware.timing import TimeEstimate
 from tapestry.optimizer import Plan, canonicalize
+from tapestry.optimizer.archive.origin import PlanOrigin
 from tapestry.optimizer.run.options import OptionError, RunOptions
 from tapestry.rewrites import Move, RuleError, StaleMove, is_structural, replay_all
 from tapestry.service.store.database import StoreError
@@ -107,6 +108,7 @@ def plan_values(run_id: str, plan: Plan) -> dict[str, Any]:
         "recompute": plan.recompute,
         "offload": plan.offload,
         "stages": plan.stages,
+        "origin": None if plan.origin is None else plan.origin.to_json(),
         "move_count": len(moves),
         "moves": moves,
         "placements": placements_to_document(plan.placements),
@@ -156,6 +158,7 @@ def plans_of(graph: Graph, rows: Sequence[Row[Any]]) -> list[Plan]:
             row.feasible,
             row.cost_model,
             None if row.time is None else TimeEstimate.from_json(row.time),
+            None if row.origin is None else PlanOrigin.from_json(row.origin),
         )
         for row, history, moves in zip(rows, histories, structural, strict=True)
     ]
@@ -178,6 +181,7 @@ def stored_plan(row: Row[Any]) -> StoredPlan:
         recompute=fields["recompute"],
         offload=fields["offload"],
         stages=fields["stages"],
+        origin=fields["origin"],
         move_count=fields["move_count"],
         verified=fields["verified"],
         moves=fields.get("moves", ()),

@@ -27,6 +27,7 @@ _KEPT = (
     "recompute",
     "offload",
     "stages",
+    "origin",
     "move_count",
     "verified",
 )
@@ -35,10 +36,10 @@ _KEPT = (
 def put_plans(connection: Connection, run_id: str, found: RunUpdate) -> list[dict[str, Any]]:
     """Put plans on the frontier; earlier ones get their old rows back. Return them in the form of a frontier.
 
-    Costs that another version of the cost model left in such a row are replaced.
+    Costs that another version of the cost model left in such a row are replaced; its origin stays what it was first.
     """
     plans = {plan.id: plan for plan in found.added}
-    known = select(PlanRow.plan_id, PlanRow.cost_model, PlanRow.verified).where(
+    known = select(PlanRow.plan_id, PlanRow.cost_model, PlanRow.verified, PlanRow.origin).where(
         PlanRow.run_id == run_id, PlanRow.plan_id.in_(plans)
     )
     rows_there = connection.execute(known).all() if plans else []
@@ -49,7 +50,11 @@ def put_plans(connection: Connection, run_id: str, found: RunUpdate) -> list[dic
     if returning:
         back = update(PlanRow).where(PlanRow.run_id == run_id, PlanRow.plan_id.in_(returning))
         connection.execute(back.values(on_frontier=True))
-    rows = [plan_values(run_id, plan) | {"verified": returning.get(plan.id)} for plan in found.added]
+    origins = {row.plan_id: {"origin": row.origin} for row in rows_there}
+    rows = [
+        plan_values(run_id, plan) | {"verified": returning.get(plan.id)} | origins.get(plan.id, {})
+        for plan in found.added
+    ]
     new = [row for row in rows if row["plan_id"] not in returning]
     if new:
         connection.execute(insert(PlanRow), new)

@@ -94,7 +94,7 @@ class Plans:
 
     def load_all(self, keys: Sequence[int]) -> list[Plan]:
         """Load the plans with these keys, in order; what plans have in common is read and replayed once."""
-        costs = (PlanRow.cost, PlanRow.feasible, PlanRow.cost_model, PlanRow.time)
+        costs = (PlanRow.cost, PlanRow.feasible, PlanRow.cost_model, PlanRow.time, PlanRow.origin)
         query = select(PlanRow.key, PlanRow.moves, PlanRow.placements, *costs, RunRow.graph_id).join(
             RunRow, RunRow.id == PlanRow.run_id
         )

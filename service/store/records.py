@@ -214,6 +214,7 @@ class StoredPlan:
     `recompute` is None for one that stores everything, `offload` for one that does on the devices, and `stages` for
     one without (`Plan.stages`), of which `devices` is each stage's submesh. `cost_model` is the version of the
     cost model that computed `cost`, and the `time` with its error, as JSON; None for a plan of before it was stored.
+    `origin` is that of `Plan`, as JSON; None likewise.
     """
 
     key: int
@@ -229,6 +230,7 @@ class StoredPlan:
     recompute: Mapping[str, int] | None
     offload: Mapping[str, int] | None
     stages: Mapping[str, Any] | None
+    origin: Mapping[str, str] | None
     move_count: int
     verified: Mapping[str, Any] | None
     moves: Sequence[Mapping[str, Any]] = ()

@@ -60,6 +60,7 @@ _SHOWN = (
     PlanRow.recompute,
     PlanRow.offload,
     PlanRow.stages,
+    PlanRow.origin,
     PlanRow.move_count,
     PlanRow.verified,
 )

@@ -9,6 +9,7 @@ from typing import Any
 
 from tapestry.costmodel.device_memory import device_memory_terms
 from tapestry.costmodel.version import cost_model_note
+from tapestry.optimizer.archive.origin import ORIGINS, PlanOrigin
 from tapestry.service.checking import failures_of
 from tapestry.service.cli.errors import OK, CommandError
 from tapestry.service.cli.frontier import (
@@ -204,6 +205,9 @@ def _plan(store: Store, plan: StoredPlan, as_json: bool) -> None:
         print(f"once, before the first step, inputs are loaded: {paid}")
     if note := cost_model_note(plan.cost_model):
         print(note)
+    if plan.origin is not None:
+        origin = PlanOrigin.from_json(plan.origin)
+        print(f"origin: {origin} ({ORIGINS[origin.kind]})")
     print(f"\nverified: {checks_of(plan.verified)}; executed {counted(len(executions), 'time')}")
     for line in failures_of(plan.id, plan.verified) if plan.verified else ():
         print(line)

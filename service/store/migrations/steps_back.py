@@ -228,4 +228,5 @@ STEPS_BACK: Mapping[str, StepBack] = {
         ),
     ),
     "0036": StepBack(tables=("measurements",)),
+    "0037": StepBack(columns={"plans.origin": None}),
 }

@@ -139,7 +139,7 @@ class PlanRow(Base):
 
     `plan_id` is derived from the content of the plan, so two runs may hold the same one; `key` distinguishes them. Its
     rewritten graph is not stored: the moves make it from the run's. `cost_model` is the version of the cost model that
-    computed its costs, and its `time` with the error; plans of before that was stored have none.
+    computed its costs, and its `time` with the error; plans of before that was stored have none, nor an `origin`.
     """
 
     __tablename__ = "plans"
@@ -157,6 +157,7 @@ class PlanRow(Base):
     recompute: Mapped[dict[str, int] | None] = mapped_column(JSON(none_as_null=True))
     offload: Mapped[dict[str, int] | None] = mapped_column(JSON(none_as_null=True))
     stages: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    origin: Mapped[dict[str, str] | None] = mapped_column(JSON(none_as_null=True))
     move_count: Mapped[int] = mapped_column(Integer)
     moves: Mapped[list[dict[str, Any]]] = mapped_column(CompressedJson)
     placements: Mapped[dict[str, Any]] = mapped_column(CompressedJson)

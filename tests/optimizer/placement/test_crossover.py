@@ -11,7 +11,10 @@ from tapestry.optimizer.archive.archive import Archive
 from tapestry.optimizer.placement.crossover import cross
 from tapestry.optimizer.placement.rng import new_rng
 from tapestry.optimizer.placement.variation import hash_plan
-from tapestry.optimizer.run.variants import Variant, insert_seeds
+from tapestry.optimizer.run.first_plans import insert_seeds
+from tapestry.optimizer.run.variants import (
+    Variant,
+)
 from tests.optimizer.run.test_variants import submesh, variant_of
 
 CHILDREN = 200

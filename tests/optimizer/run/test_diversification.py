@@ -20,8 +20,11 @@ from tapestry.optimizer.run.diversification import (
     extreme,
     restart,
 )
+from tapestry.optimizer.run.first_plans import insert_seeds
 from tapestry.optimizer.run.state import STALE_ROUNDS
-from tapestry.optimizer.run.variants import Variant, insert_seeds
+from tapestry.optimizer.run.variants import (
+    Variant,
+)
 from tapestry.optimizer.run.workers import InlineExecutor
 from tests.costmodel.programs import GRAPHS
 from tests.optimizer.run.resumed import reported

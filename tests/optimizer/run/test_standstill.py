@@ -7,10 +7,10 @@ import pytest
 
 from tapestry.costmodel.known_objectives import KnownObjectives
 from tapestry.optimizer.run.diversification import KINDS, TURN_ROUNDS
+from tapestry.optimizer.run.first_plans import insert_seeds
 from tapestry.optimizer.run.options import RunOptions
 from tapestry.optimizer.run.plan import Budget
 from tapestry.optimizer.run.state import LEAST_GAIN, STALE_ROUNDS, SearchStart, SearchState
-from tapestry.optimizer.run.variants import insert_seeds
 from tapestry.optimizer.structure.criteria import criteria_of
 from tapestry.optimizer.structure.rules import choose_rules
 from tapestry.optimizer.structure.search import StructuralSearch

@@ -17,6 +17,7 @@ from tapestry.optimizer.archive.constraints import Constraint, all_constraints
 from tapestry.optimizer.archive.goal import objective_values
 from tapestry.optimizer.archive.report import goal_of
 from tapestry.optimizer.placement.seeds import genes_rows
+from tapestry.optimizer.run.first_plans import insert_plans, insert_seeds
 from tapestry.optimizer.run.options import RunOptions
 from tapestry.optimizer.run.variants import (
     FRONT_CAPACITY,
@@ -26,8 +27,6 @@ from tapestry.optimizer.run.variants import (
     coarsen_grids,
     genes_at,
     inherit,
-    insert_plans,
-    insert_seeds,
     new_variant,
 )
 from tapestry.optimizer.structure.rules import choose_rules

@@ -11,8 +11,11 @@ from tapestry.costmodel.kernel_arrays import TIME
 from tapestry.costmodel.view import groupings
 from tapestry.hardware import load_mesh
 from tapestry.optimizer import Checkpoint, Result, Snapshot
+from tapestry.optimizer.run.first_plans import insert_exact
 from tapestry.optimizer.run.options import RunOptions
-from tapestry.optimizer.run.variants import insert_exact, new_variant
+from tapestry.optimizer.run.variants import (
+    new_variant,
+)
 from tapestry.optimizer.run.view_choice import ranked_views
 from tapestry.optimizer.run.workers import InlineExecutor
 from tapestry.teg.importers.files import read_program

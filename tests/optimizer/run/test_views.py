@@ -56,7 +56,12 @@ def test_a_data_frame_has_a_row_per_plan_and_a_column_per_cost(
     rows, index = result.to_dataframe()
     assert index == ("plan", [plan.id for plan in result.frontier])
     first = result.frontier[0]
-    assert rows[0] == {**first.cost, "moves": len(first.moves), "devices": first.placements.devices or "all"}
+    columns = {
+        "moves": len(first.moves),
+        "devices": first.placements.devices or "all",
+        "origin": str(first.origin),
+    }
+    assert rows[0] == {**first.cost, **columns}
 
 
 def test_a_missing_pandas_says_how_to_install_it(result: Result, monkeypatch: pytest.MonkeyPatch) -> None:

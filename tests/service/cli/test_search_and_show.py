@@ -53,6 +53,7 @@ def test_json_has_the_promised_form(tapestry: Run, document: Path) -> None:
             "recompute",
             "offload",
             "stages",
+            "origin",
             "cost",
             "feasible",
             "move_count",

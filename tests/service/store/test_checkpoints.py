@@ -56,6 +56,7 @@ def test_a_checkpoint_is_seen_as_a_whole(store: Store, job: Job) -> None:
         "recompute": None,
         "offload": None,
         "stages": None,
+        "origin": None,
         "move_count": 2,
         "verified": None,
         "verdict": "unchecked",

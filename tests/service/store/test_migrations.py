@@ -329,6 +329,7 @@ def check_plans(connection: Connection) -> None:
         "recompute": None,
         "offload": None,
         "stages": None,
+        "origin": None,
     }
     first = {**common, "key": 1, "run_id": "run1", "plan_id": "p1", "devices": "all", "verified": VERIFIED}
     second = {**common, "key": 2, "run_id": "run1", "plan_id": "p2", "devices": "gpu:4"}

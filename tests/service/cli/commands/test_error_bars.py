@@ -49,6 +49,7 @@ def document(name: str, time: TimeEstimate | None) -> dict[str, Any]:
         "recompute": None,
         "offload": None,
         "stages": None,
+        "origin": None,
     }
 
 
