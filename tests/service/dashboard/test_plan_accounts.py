@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from urllib.parse import quote
 
@@ -157,6 +158,18 @@ def test_a_form_cannot_be_sent_before_its_page_is_ready(
     expect(whole).not_to_have_attribute("aria-busy", "true")
 
 
+def test_decisions_are_saved_as_they_were_searched(idle_service: Service, plan: str, visit: Open) -> None:
+    blocks = idle_service.get(f"/v1/plans/{plan}")["placements"]["blocks"]
+    page = visit(idle_service, f"/plans/{plan}")
+    for search, names in (("", set(blocks)), ("hidden", {name for name in blocks if "hidden" in name})):
+        page.locator("#search").fill(search)
+        with page.expect_download() as download:
+            page.locator("#decisions-save").get_by_role("button", name="CSV").click()
+        saved = {row["block"]: row for row in csv.DictReader(download.value.path().read_text().splitlines())}
+        assert saved.keys() == names
+        assert all(row["strategy"] == blocks[name]["strategy"] for name, row in saved.items())
+
+
 def test_why_a_block_is_not_placed_otherwise(idle_service: Service, plan: str, visit: Open) -> None:
     found = idle_service.get(f"/v1/plans/{plan}/alternatives?block=y")
     page = visit(idle_service, f"/plans/{plan}")
@@ -176,6 +189,13 @@ def test_why_a_block_is_not_placed_otherwise(idle_service: Service, plan: str, v
     expect(detail).to_contain_text("The block itself takes")
     expect(detail.locator("tbody tr")).to_have_count(len(best["copies"]))
     expect(page.locator("#why-not-words")).to_contain_text("below 800.0 µs, as is proven")
+
+    with page.expect_download() as download:
+        section.get_by_role("button", name="CSV").click()
+    saved = list(csv.DictReader(download.value.path().read_text().splitlines()))
+    costs = [float(row["time_s (s)"]) for row in saved]
+    assert costs == [one["cost"]["time_s"] for one in (found["current"], *found["alternatives"])]
+    assert [row["strategy"] for row in saved[1:]] == [one["strategy"] for one in found["alternatives"]]
 
     page.get_by_label("neighbors").select_option("time_s")
     followed = idle_service.get(f"/v1/plans/{plan}/alternatives?block=y&follow=time_s")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import struct
+from xml.etree import ElementTree
 
 import pytest
 from playwright.sync_api import expect
@@ -26,6 +28,26 @@ def test_a_rule_is_found_and_drawn_before_and_after(idle_service: Service, visit
     expect(costs.nth(1)).to_contain_text("the same")
     expect(page.get_by_role("region", name="When, and why")).to_contain_text("Dao et al.")
     expect(page).to_have_url(re.compile("rule=fuse_attention&find=flashattention$"))
+
+
+def test_the_drawings_of_a_rule_are_saved_beside_each_other(idle_service: Service, visit: Open) -> None:
+    page = visit(idle_service, "/rules?rule=fuse_attention")
+    saved = {}
+    for form in ("SVG", "PNG", "CSV"):
+        page.locator(".rule-costs summary").click()
+        with page.expect_download() as download:
+            page.locator(".rule-costs .save-menu").get_by_role("button", name=form).click()
+        saved[form] = download.value.path().read_bytes()
+    drawing = ElementTree.fromstring(saved["SVG"])
+    texts = [text.text for text in drawing.iter("{http://www.w3.org/2000/svg}text")]
+    shown = page.locator("#rule svg.sketch text").all_text_contents()
+    assert texts == shown and len(texts) > 10
+    boxes = list(drawing.iter("{http://www.w3.org/2000/svg}rect"))
+    assert all(box.get("fill", "").startswith(("rgb", "none", "color")) for box in boxes[1:])
+    width, height = (2 * int(drawing.get(side, "")) for side in ("width", "height"))
+    assert struct.unpack(">II", saved["PNG"][16:24]) == (width, height)
+    assert len(saved["PNG"]) > 4000, "something is painted"
+    assert saved["CSV"].decode().splitlines()[0] == "on this example,before,after"
 
 
 def test_keys_and_an_address_lead_to_rules(idle_service: Service, visit: Open) -> None:

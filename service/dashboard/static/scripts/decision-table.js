@@ -5,6 +5,7 @@
 
 import { grouped, matching } from "./decisions.js";
 import { byId, element, fill, say, throttled } from "./dom.js";
+import { csvButton } from "./saving.js";
 import { tableOf } from "./tables.js";
 import { plain, several } from "./units.js";
 
@@ -12,8 +13,8 @@ import { plain, several } from "./units.js";
 
 const AT_ONCE = 300; // rows; more come with a button
 
-/** @param {Decision[]} decisions */
-export function showDecisions(decisions) {
+/** @param {Decision[]} decisions @param {string} plan for the names of files */
+export function showDecisions(decisions, plan) {
   let limit = AT_ONCE;
   const frame = byId("decisions");
   const search = byId("search");
@@ -47,6 +48,11 @@ export function showDecisions(decisions) {
       { type: "button", class: "button small", onclick: () => ((limit = total), redraw()) },
       `Show all ${plain(total)}`,
     );
+  const rows = () => matching(decisions, search.value).map(({ site, kind, strategy, more }) => [site, kind, strategy, more]);
+  fill(
+    byId("decisions-save"),
+    csvButton(() => `${plan}.decisions`, () => [["block", "role and type", "strategy", "copies and layouts"], ...rows()]),
+  );
   search.addEventListener("input", throttled(redraw, 120));
   fold.addEventListener("change", redraw);
   redraw();

@@ -27,6 +27,14 @@ export function saveCsv(name, rows) {
   saveText(name, csvOf(rows), "text/csv");
 }
 
+/**
+ * A button that saves rows as CSV.
+ * @param {() => string} name of the file, without an ending @param {() => unknown[][]} rows the first has the names and units
+ */
+export function csvButton(name, rows) {
+  return element("button", { type: "button", class: "button small", onclick: () => saveCsv(`${name()}.csv`, rows()) }, "CSV");
+}
+
 /** Save a document as JSON. @param {string} name @param {unknown} document */
 export function saveJson(name, document) {
   saveText(name, JSON.stringify(document, null, 2), "application/json");

@@ -107,7 +107,7 @@ function showPlacements(plan, graph) {
       "figures",
     ),
   );
-  showDecisions(decisionsOf(plan.placements, graph.summary?.sources ?? []));
+  showDecisions(decisionsOf(plan.placements, graph.summary?.sources ?? []), plan.id);
 }
 
 watchHealth();

@@ -6,6 +6,7 @@
 import { get } from "../api.js";
 import { byId, element, fill, say } from "../dom.js";
 import { errorNotice } from "../notice.js";
+import { csvButton } from "../saving.js";
 import { figure, numberHead, rowOf, showTable } from "../tables.js";
 import { column, duration, percent, plain, quantity, several } from "../units.js";
 
@@ -111,6 +112,16 @@ class WhyNot {
       [row(found.current), ...found.alternatives.map(row)],
       `Alternatives of ${found.block}`,
     );
+    fill(byId("why-not-save"), csvButton(() => `${this.plan.id}.${found.block}.alternatives`, () => this.#rows(found)));
+  }
+
+  /** The strategies with exact costs. @param {any} found @returns {unknown[][]} */
+  #rows(found) {
+    const names = Object.keys(found.current.cost);
+    const unit = (/** @type {string} */ name) => this.known.get(name)?.unit ?? "";
+    const heads = ["strategy", ...names.map((name) => `${name} (${unit(name)})`), "feasible", "what speaks against it"];
+    const all = [found.current, ...found.alternatives];
+    return [heads, ...all.map((one) => [one.strategy, ...names.map((name) => one.cost[name]), one.feasible, one.verdict])];
   }
 
   /** @param {any} found */

@@ -6,6 +6,8 @@
 import { get } from "../api.js";
 import { seriesColor } from "../charts/legend.js";
 import { LineChart } from "../charts/lines.js";
+import { saveMenu } from "../charts/saving.js";
+import { SvgFile } from "../charts/svg-file.js";
 import { element, fill, pairs } from "../dom.js";
 import { errorNotice } from "../notice.js";
 import { figure, numberHead, rowOf, scrolling, tableOf } from "../tables.js";
@@ -72,7 +74,9 @@ async function showDrawing(place, into, rule) {
     if (place.dataset.rule !== rule.name) return;
     const places = commonPlaces(found.before, found.after, found.blocks);
     fill(into, side("Before", found.before, "removed", places), element("div", { class: "rule-arrow", "aria-hidden": "true" }, "→"));
-    into.append(side("After", found.after, "made", places), costs(found));
+    const sketches = () => [...into.querySelectorAll("svg")];
+    const menu = saveMenu(new SvgFile(sketches), () => `rule-${rule.name}`, () => costRows(found));
+    into.append(side("After", found.after, "made", places), costs(found, menu));
   } catch (error) {
     fill(into, errorNotice(error));
   }
@@ -103,8 +107,13 @@ function described({ operators, types, blocks }) {
     .join("; ");
 }
 
-/** @param {any} found */
-function costs({ before, after, choice, choices }) {
+/** What both sides cost, with exact numbers. @param {any} found @returns {unknown[][]} */
+function costRows({ before, after }) {
+  return [["on this example", "before", "after"], ...ROWS.map(({ name, key }) => [name, before.cost[key], after.cost[key]])];
+}
+
+/** @param {any} found @param {HTMLElement} menu */
+function costs({ before, after, choice, choices }, menu) {
   const rows = ROWS.map(({ name, key, text }) => {
     const [was, is] = [before.cost[key], after.cost[key]];
     const sign = is < was ? "less" : is > was ? "more" : "the same";
@@ -116,6 +125,7 @@ function costs({ before, after, choice, choices }) {
     { class: "rule-costs" },
     tableOf(["on this example", numberHead("before"), numberHead("after"), ""], rows),
     choice && element("p", { class: "muted small" }, `Drawn with the choice ${choice}, one of ${choices.length}.`),
+    menu,
   );
 }
 
@@ -138,7 +148,9 @@ function showRates(place, name, snapshots) {
   const into = place.querySelector(".rule-rates");
   const own = snapshots.filter((row) => row.rule === name);
   if (!(into instanceof HTMLElement) || own.length < 2) return into?.remove();
-  new LineChart(into, `Credit of ${name} by a thousand moves, run by run; the table has its sums`).show({
+  const chart = new LineChart(into, `Credit of ${name} by a thousand moves, run by run; the table has its sums`);
+  into.append(saveMenu(chart, () => `rule-${name}.credit`, () => chart.rows()));
+  chart.show({
     series: [
       {
         name,
