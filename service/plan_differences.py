@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tapestry.optimizer.archive.origin import PlanOrigin
 from tapestry.service.presentation import stages_text
 from tapestry.service.store import StoredPlan
 
@@ -25,9 +26,14 @@ def parameter_rows(plans: Sequence[StoredPlan]) -> list[dict[str, Any]]:
             (title, [str((plan.placements or {}).get(name, "")) for plan in plans])
             for name, title in WHOLE.items()
         ),
+        ("origin", [_origin_text(plan) for plan in plans]),
         ("moves", [f"{plan.move_count:,}" for plan in plans]),
     ]
     return [{"title": title, "values": values, "differs": len(set(values)) > 1} for title, values in rows]
+
+
+def _origin_text(plan: StoredPlan) -> str:
+    return "unknown" if plan.origin is None else str(PlanOrigin.from_json(plan.origin))
 
 
 def decision_differences(placements: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import re
+from io import StringIO
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -113,6 +115,52 @@ def test_keys_go_from_plan_to_plan_along_an_axis(
     page.wait_for_url(f"**/plans/{pointed}")
 
 
+def saved(page: Page, kind: str, folder: Path) -> str:
+    """Save the frontier over two costs, and return the file's text."""
+    page.locator("#save-frontier summary").click()
+    with page.expect_download() as download:
+        page.locator("#save-frontier button", has_text=kind).click()
+    download.value.save_as(folder / kind)
+    return (folder / kind).read_text()
+
+
+def test_plans_say_where_they_come_from(
+    service: Service, run_id: str, plans: list[dict[str, Any]], visit: Open, tmp_path: Path
+) -> None:
+    kinds = {plan["origin"]["kind"] for plan in plans}
+    assert kinds - {"search"}, "a short search keeps some of its first plans"
+    words = {"seed": "seed", "exact": "exact", "earlier_run": "earlier run"}
+    page = visit(service, f"/runs/{run_id}")
+    for plan in plans:
+        chip = page.locator(f'#plans tr[data-plan="{plan["id"]}"] .chip.origin')
+        kind, name = plan["origin"]["kind"], plan["origin"]["name"]
+        if kind == "search":
+            expect(chip).to_have_count(0)
+        else:
+            expect(chip).to_have_text(words[kind])
+            expect(page.locator(f'#plans tr[data-plan="{plan["id"]}"] .seed-name')).to_have_text(name)
+    written = saved(page, "SVG", tmp_path)
+    assert {word for kind, word in words.items() if f">{word}<" in written} == {
+        words[kind] for kind in kinds & words.keys()
+    }
+    head, *rows = csv.reader(StringIO(saved(page, "CSV", tmp_path)))
+    written_origins = {
+        row[0]: {"kind": row[head.index("origin")], "name": row[head.index("seed")]} for row in rows
+    }
+    assert written_origins == {plan["id"]: plan["origin"] for plan in plans}
+
+    page.locator("#plans thead button", has_text="origin").click()
+    (first,) = [
+        plan
+        for plan in plans
+        if plan["id"] == page.locator("#plans tbody tr").first.get_attribute("data-plan")
+    ]
+    assert first["origin"]["kind"] != "search"
+    page.locator("#plans tbody tr a").first.click()
+    expect(page.locator("#chips .chip.origin")).to_have_count(1)
+    expect(page.locator("#whole-plan")).to_contain_text(first["origin"]["name"] or first["origin"]["kind"])
+
+
 def test_drawings_are_saved_as_svg_png_and_csv(
     service: Service, run_id: str, plans: list[dict[str, Any]], visit: Open, tmp_path: Path
 ) -> None:
@@ -145,7 +193,8 @@ def test_drawings_are_saved_as_svg_png_and_csv(
                         for path in drawing.iter("{http://www.w3.org/2000/svg}path")
                         if "A5 5" in path.get("d", "")
                     ]
-                    assert sum(path.get("d", "").count("M") for path in circles) >= len(plans)
+                    searched = [plan for plan in plans if plan["origin"]["kind"] == "search"]
+                    assert sum(path.get("d", "").count("M") for path in circles) >= len(searched)
             elif kind == "PNG":
                 assert content.startswith(b"\x89PNG") and len(content) > 5000
             elif place == "#save-frontier":

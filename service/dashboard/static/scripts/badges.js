@@ -4,7 +4,7 @@
  */
 
 import { element } from "./dom.js";
-import { meaningOf } from "./marks.js";
+import { meaningOf, originMeaning, originText } from "./marks.js";
 
 /** Which status a class of the styles belongs to. */
 const KNOWN = ["queued", "running", "succeeded", "failed", "cancelled"];
@@ -93,6 +93,19 @@ export function checkChip({ word, ok }, title = "") {
   const kind = ok === null ? "" : ok ? "good" : "bad";
   const sign = ok === null ? "?" : ok ? "✓" : "✕";
   return element("span", { class: `chip ${kind}`, ...(title ? { title } : {}) }, `${sign} ${word}`);
+}
+
+/**
+ * Where a plan comes from, with what that means; none where nothing is known.
+ * @param {import("./marks.js").Plan} plan
+ */
+export function originChips(plan) {
+  return plan.origin ? [originChip(plan.origin.kind, originText(plan))] : [];
+}
+
+/** A kind of origins. @param {string} kind @param {string} text */
+export function originChip(kind, text) {
+  return element("span", { class: "chip origin", title: originMeaning(kind) }, text);
 }
 
 /** @param {string} mark */

@@ -18,10 +18,12 @@ export function frontierRows(plans) {
     plan.recompute?.blocks ?? 0,
     plan.offload?.bytes ?? 0,
     plan.move_count,
+    plan.origin?.kind ?? "",
+    plan.origin?.name ?? "",
   ]);
   const decisions = [
     ...["devices", "micro_batches", "stages", "schedule"],
-    ...["recomputed_blocks", "offloaded_bytes", "moves"],
+    ...["recomputed_blocks", "offloaded_bytes", "moves", "origin", "seed"],
   ];
   return [["plan", ...costs, "cost_model", "feasible", ...decisions], ...rows];
 }

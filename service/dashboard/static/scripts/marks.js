@@ -7,7 +7,7 @@
 /** @typedef {{id: string, plan: string, cost: Record<string, number>, devices: string, micro_batches: number,
  *   recompute: {blocks: number, bytes: number, flops: number} | null, stages: Stages | null,
  *   offload: {values: number, states: number, bytes: number} | null, move_count: number, feasible: boolean,
- *   verified: any, cost_model: number, cost_model_note: string | null,
+ *   origin: {kind: string, name: string} | null, verified: any, cost_model: number, cost_model_note: string | null,
  *   time: import("./time-errors.js").Time | null, lead?: import("./time-errors.js").Lead | null}} Plan */
 
 /** @type {Record<string, string>} */
@@ -16,6 +16,38 @@ const MEANINGS = {
   knee: "nearest to the best of all objectives together",
   smallest: "least peak memory",
 };
+
+/** Where plans come from, in words, and what that means. @type {Record<string, {word: string, meaning: string}>} */
+const ORIGINS = {
+  seed: { word: "seed", meaning: "a first plan, placed by propagation or whole on every device" },
+  exact: { word: "exact", meaning: "a plan of least weighted cost, by the exact solver" },
+  earlier_run: { word: "earlier run", meaning: "a plan of an earlier run, as far as this program and mesh have it" },
+  search: { word: "search", meaning: "found by the search, presearch included" },
+};
+
+/** The kinds of origins other than the search. */
+export const SOURCES = ["seed", "exact", "earlier_run"];
+
+/** The kind of a plan's origin, one of `SOURCES`; empty where the search found the plan, or nothing is known. @param {Plan} plan */
+export function sourceOf({ origin }) {
+  return origin && SOURCES.includes(origin.kind) ? origin.kind : "";
+}
+
+/** The word for a kind of origins. @param {string} kind */
+export function originWord(kind) {
+  return ORIGINS[kind]?.word ?? kind;
+}
+
+/** What a kind of origins means. @param {string} kind */
+export function originMeaning(kind) {
+  return ORIGINS[kind]?.meaning ?? "";
+}
+
+/** Where a plan comes from, such as `seed: data parallel 8`; empty where nothing is known. @param {Plan} plan */
+export function originText({ origin }) {
+  if (!origin) return "";
+  return origin.name ? `${originWord(origin.kind)}: ${origin.name}` : originWord(origin.kind);
+}
 
 /** What a mark says. @param {string} mark */
 export function meaningOf(mark) {

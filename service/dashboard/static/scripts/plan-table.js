@@ -4,9 +4,9 @@
  */
 
 import { pages } from "./api.js";
-import { checkChips, markChip } from "./badges.js";
+import { checkChips, markChip, originChip } from "./badges.js";
 import { element, fill } from "./dom.js";
-import { stagesText } from "./marks.js";
+import { originText, originWord, sourceOf, stagesText } from "./marks.js";
 import { inOrder, showSortHeads } from "./tables.js";
 import { leadCell } from "./time-errors.js";
 import { column, plain } from "./units.js";
@@ -54,6 +54,19 @@ const ON_THE_HOST = {
   isNumber: true,
   value: (plan) => plan.offload?.bytes ?? 0,
   cell: (plan) => ((plan.offload?.bytes ?? 0) / 2 ** 30).toFixed(3),
+};
+
+/** @type {Column} */
+const ORIGIN = {
+  key: "origin",
+  title: "origin",
+  unit: "",
+  isNumber: false,
+  value: (plan) => (sourceOf(plan) ? originText(plan) : "~"), // what the search found comes last
+  cell: (plan) =>
+    sourceOf(plan)
+      ? [originChip(sourceOf(plan), originWord(sourceOf(plan))), element("div", { class: "seed-name" }, plan.origin?.name)]
+      : element("span", { class: "seed-name" }, originText(plan)),
 };
 
 /** Rows keep their place in memory: only what changed is written. */
@@ -193,6 +206,7 @@ function columnsOf({ plans, objectives, marks, hasLeads }) {
     ...costs.flatMap((one) =>
       one.key === "time_s" ? [one, ...intervalsOf(plans, one.unit), ...(hasLeads ? leadsOf(plans) : [])] : [one],
     ),
+    ...(plans.some(sourceOf) ? [ORIGIN] : []),
     {
       key: "devices",
       title: "devices",

@@ -12,15 +12,29 @@ const CORNERS = {
   down: [[0, 1.1], [-1, -0.8], [1, -0.8]],
   diamond: [[0, -1.15], [1.15, 0], [0, 1.15], [-1.15, 0]],
   square: [[-0.85, -0.85], [0.85, -0.85], [0.85, 0.85], [-0.85, 0.85]],
+  cross: [
+    ...[[-0.4, -1.2], [0.4, -1.2], [0.4, -0.4], [1.2, -0.4], [1.2, 0.4], [0.4, 0.4]],
+    ...[[0.4, 1.2], [-0.4, 1.2], [-0.4, 0.4], [-1.2, 0.4], [-1.2, -0.4], [-0.4, -0.4]],
+  ],
+  hourglass: [[-1.1, -1.1], [1.1, -1.1], [0.25, 0], [1.1, 1.1], [-1.1, 1.1], [-0.25, 0]],
 };
 
 /** Begin the path of a form, by default a circle. @param {Pen} pen @param {string} form @param {number} x @param {number} y @param {number} r px */
 export function trace(pen, form, x, y, r) {
   pen.beginPath();
+  addForm(pen, form, x, y, r);
+}
+
+/** Add a form to a path, by default a circle. @param {Pen} pen @param {string} form @param {number} x @param {number} y @param {number} r px */
+export function addForm(pen, form, x, y, r) {
   const corners = CORNERS[form];
-  if (!corners) return pen.arc(x, y, r, 0, 2 * Math.PI);
-  corners.forEach(([dx, dy], k) => (k ? pen.lineTo(x + r * dx, y + r * dy) : pen.moveTo(x + r * dx, y + r * dy)));
-  return pen.closePath();
+  if (corners) {
+    corners.forEach(([dx, dy], k) => (k ? pen.lineTo(x + r * dx, y + r * dy) : pen.moveTo(x + r * dx, y + r * dy)));
+    pen.closePath();
+  } else {
+    pen.moveTo(x + r, y);
+    pen.arc(x, y, r, 0, 2 * Math.PI);
+  }
 }
 
 /**

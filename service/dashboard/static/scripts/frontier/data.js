@@ -6,7 +6,7 @@
 import { extent } from "../charts/scale.js";
 import { shades, shadesOf } from "../charts/gradient.js";
 import { element } from "../dom.js";
-import { meaningOf, stagesText } from "../marks.js";
+import { meaningOf, originMeaning, originText, sourceOf, SOURCES, stagesText } from "../marks.js";
 import { column, plain } from "../units.js";
 
 /** @typedef {import("../marks.js").Plan} Plan */
@@ -24,6 +24,14 @@ const SYMBOLS = {
   smallest: { symbol: "down", color: "mark-smallest" },
 };
 const OTHER = { symbol: "square", color: "mark-least" };
+
+/** The forms of points of plans that the search has from elsewhere; others are circles. @type {Record<string, string>} */
+const FORMS = { seed: "up", exact: "cross", earlier_run: "hourglass" };
+
+/** The form of a point, by the kind of its plan's origin. @param {string} kind */
+export function formOf(kind) {
+  return FORMS[kind] ?? "circle";
+}
 
 /** The symbol and the color of a mark. @param {string} mark */
 export function symbolOf(mark) {
@@ -48,6 +56,9 @@ export class FrontierData {
     const values = this.values(content.color);
     /** @type {[number, number]} */
     this.colorRange = extent(values, { margin: 0 }) ?? [0, 1];
+    this.sources = this.plans.map(sourceOf);
+    /** The kinds of origins other than the search that any plan has. */
+    this.kinds = SOURCES.filter((kind) => this.sources.includes(kind));
     this.groups = groupsOf(shadesOf(values, ...this.colorRange), this.held);
   }
 
@@ -75,7 +86,11 @@ export class FrontierData {
       const scale = column([plan.cost[name]], unit);
       return `${title}: ${scale.write(plan.cost[name])} ${scale.name}${errorText(plan, name)}`;
     });
-    const heads = marks.map((mark) => `${mark}: ${meaningOf(mark)}`);
+    const source = this.sources[k];
+    const heads = [
+      ...marks.map((mark) => `${mark}: ${meaningOf(mark)}`),
+      ...(source ? [`${originText(plan)} (${originMeaning(source)})`] : []),
+    ];
     return [
       element("strong", { class: "mono" }, plan.plan),
       [...heads, ...costs, ...decisionsOf(plan)].map((line) => element("div", {}, line)),

@@ -7,9 +7,10 @@ import { frameOf, paintAxes, titleOf } from "../charts/axes.js";
 import { font } from "../charts/figure.js";
 import { shades } from "../charts/gradient.js";
 import { extent, Scale } from "../charts/scale.js";
-import { leastOf, nearestSpot, paintSteps, trace } from "../charts/spots.js";
+import { addForm, leastOf, nearestSpot, paintSteps, trace } from "../charts/spots.js";
 import { color } from "../colors.js";
-import { symbolOf } from "./data.js";
+import { originWord } from "../marks.js";
+import { formOf, symbolOf } from "./data.js";
 import { PlanFigure, rangeOf } from "./plan-figure.js";
 
 /** @typedef {{x: string, y: string, color: string, isLogX: boolean, isLogY: boolean, hasErrors: boolean, isNear: boolean}} View */
@@ -22,7 +23,8 @@ import { PlanFigure, rangeOf } from "./plan-figure.js";
 const RADIUS = 5; // px
 const RING = 11;
 const COLOR_BAR = 74; // px for the scale of colors
-const HEAD = 20; // px for the legend
+const HEAD = 20; // px for a line of the legend
+const SIGN = 32; // px for a sign of it, with the gap before
 const NEAREST = 18; // px from which on a point is meant
 const LEAST_BOX = 6; // px each way
 const OTHERS = "least of another";
@@ -54,7 +56,8 @@ export class FrontierPlot extends PlanFigure {
     const x = axisOf(data, view.x, this.content.x, { isLog: view.isLogX, isNear: view.isNear });
     const y = axisOf(data, view.y, this.content.y, { isLog: view.isLogY, isNear: view.isNear });
     const inner = frameOf(width - COLOR_BAR, height, y);
-    const frame = { ...inner, top: inner.top + HEAD };
+    const legend = legendLines(pen, data, width - COLOR_BAR - 12);
+    const frame = { ...inner, top: inner.top + HEAD * legend.length };
     paintAxes(pen, frame, x, y);
     const at = {
       x: this.content.x.map((value) => x.scale.at(value)),
@@ -77,7 +80,7 @@ export class FrontierPlot extends PlanFigure {
     paintMarks(pen, placed, this.pointed);
     pen.restore();
     this.paintBox(pen);
-    paintLegend(pen, data, width - COLOR_BAR);
+    paintLegend(pen, legend, width - COLOR_BAR - 12);
     paintColors(pen, data, width, frame);
   }
 
@@ -168,8 +171,8 @@ function paintPoints(pen, { data, at }) {
   for (const { fill, members } of data.byShade()) {
     pen.beginPath();
     for (const k of members) {
-      pen.moveTo(at.x[k] + RADIUS, at.y[k]);
-      pen.arc(at.x[k], at.y[k], fill ? RADIUS : RADIUS - 2, 0, 2 * Math.PI);
+      const form = formOf(data.sources[k]);
+      addForm(pen, form, at.x[k], at.y[k], RADIUS + (form === "circle" ? 0 : 1) - (fill ? 0 : 2));
     }
     pen.fillStyle = fill ?? color("grid");
     pen.strokeStyle = color("surface");
@@ -197,26 +200,66 @@ function paintMarks(pen, { data, at }, pointed) {
   pen.stroke();
 }
 
-/** @param {Pen} pen @param {FrontierData} data @param {number} right */
-function paintLegend(pen, data, right) {
+/** @typedef {{name: string, paint: (x: number, y: number) => void}} Sign a name of the legend, and how its sign is painted */
+
+/**
+ * The lines of the legend: marks, then forms where plans have any; each goes on below where it is too long.
+ * @param {Pen} pen @param {FrontierData} data @param {number} width px @returns {Sign[][]}
+ */
+function legendLines(pen, data, width) {
   const found = new Set([...data.marks.values()].flat().map((mark) => (mark.startsWith("least ") ? OTHERS : mark)));
-  const names = ["fastest", "knee", "smallest", OTHERS].filter((name) => found.has(name));
+  const marks = ["fastest", "knee", "smallest", OTHERS].filter((name) => found.has(name)).map((name) => ({
+    name,
+    paint: (/** @type {number} */ x, /** @type {number} */ y) => {
+      const { symbol, color: own } = symbolOf(name);
+      pen.strokeStyle = color(own);
+      pen.lineWidth = 2;
+      trace(pen, symbol, x, y, 6);
+      pen.stroke();
+    },
+  }));
+  const forms = (data.kinds.length ? [...data.kinds, "search"] : []).map((kind) => ({
+    name: originWord(kind),
+    paint: (/** @type {number} */ x, /** @type {number} */ y) => {
+      pen.fillStyle = color("muted");
+      trace(pen, formOf(kind), x, y, RADIUS + 1);
+      pen.fill();
+    },
+  }));
+  pen.font = font(12);
+  return [marks, forms].flatMap((signs) => {
+    /** @type {Sign[][]} */
+    const lines = [];
+    let left = 0;
+    for (const sign of signs) {
+      const size = SIGN + pen.measureText(sign.name).width;
+      if (!lines.length || size > left) {
+        lines.push([]);
+        left = width;
+      }
+      lines[lines.length - 1].push(sign);
+      left -= size;
+    }
+    return lines;
+  });
+}
+
+/** Lines of names behind their signs, to the right. @param {Pen} pen @param {Sign[][]} lines @param {number} right px */
+function paintLegend(pen, lines, right) {
   pen.font = font(12);
   pen.textAlign = "left";
   pen.textBaseline = "middle";
-  let x = right - 12;
-  for (const name of names.reverse()) {
-    x -= pen.measureText(name).width;
-    pen.fillStyle = color("text");
-    pen.fillText(name, x, 12);
-    x -= 12;
-    const { symbol, color: own } = symbolOf(name);
-    pen.strokeStyle = color(own);
-    pen.lineWidth = 2;
-    trace(pen, symbol, x, 12, 6);
-    pen.stroke();
-    x -= 20;
-  }
+  lines.forEach((signs, row) => {
+    const y = 12 + row * HEAD;
+    let x = right;
+    for (const { name, paint } of [...signs].reverse()) {
+      x -= pen.measureText(name).width;
+      pen.fillStyle = color("text");
+      pen.fillText(name, x, y);
+      paint(x - 12, y);
+      x -= SIGN;
+    }
+  });
 }
 
 /** The scale of colors. @param {Pen} pen @param {FrontierData} data @param {number} width @param {import("../charts/axes.js").Frame} frame */

@@ -1,7 +1,7 @@
 /** One plan: what it costs, what was checked, what it decides, its history, how it runs. */
 
 import { get, pages } from "../api.js";
-import { checkChips, markChip } from "../badges.js";
+import { checkChips, markChip, originChips } from "../badges.js";
 import { showCostModel } from "../cost-model.js";
 import { showCosts } from "../cost-table.js";
 import { showDecisions } from "../decision-table.js";
@@ -13,7 +13,7 @@ import { Executions } from "../executions.js";
 import { Explaining } from "../explaining.js";
 import { watchHealth } from "../health.js";
 import { keepFocusSeen } from "../kept-focus.js";
-import { marksOf } from "../marks.js";
+import { marksOf, originMeaning, originText } from "../marks.js";
 import { leastMemory } from "../mesh-facts.js";
 import { showMoves } from "../move-list.js";
 import { missing } from "../notice.js";
@@ -77,7 +77,7 @@ function show(plan, run, frontier, objectives, graph) {
   const infeasible = plan.feasible ? [] : [element("span", { class: "chip bad" }, "✕ infeasible")];
   const within = isWithinError(plan.lead) ? [withinChip(plan.lead)] : [];
   const checks = checkChips(plan.verified);
-  fill(byId("chips"), ...marks.map(markChip), ...within, ...left, ...infeasible, ...checks, ...toFastest(plan, frontier.plans));
+  fill(byId("chips"), ...marks.map(markChip), ...originChips(plan), ...within, ...left, ...infeasible, ...checks, ...toFastest(plan, frontier.plans));
   enableExports(path);
   showCostModel(byId("cost-model"), [plan]);
   showCosts(byId("costs"), plan.cost, frontier.plans, objectives, plan.objectives, plan.memory);
@@ -103,6 +103,7 @@ function showPlacements(plan, graph) {
         ["Schedule order", order],
         ["Inputs", inputs],
         ["Outputs", outputs],
+        ["Origin", plan.origin ? `${originText(plan)} (${originMeaning(plan.origin.kind)})` : ""],
       ],
       "figures",
     ),
