@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 from tapestry.hardware.calibration.fused_probes import (
@@ -164,6 +165,41 @@ def _pool(kind: str, batch: int, channels: int, side: int, window: int, stride: 
     return p.graph
 
 
+def _argsort(rows: int, row: int) -> Graph:
+    return _unary(lambda x: x.argsort("column"))(rows, row)
+
+
+# Operator of a probe -> its program by the sizes in the probe's name, and by the element type if that is in it.
+PROGRAMS: dict[str, Callable[..., Graph]] = {
+    **BY_ROWS,
+    **FUSED,
+    "argsort": _argsort,
+    "activated_product": activated_product,
+    "attention": attention,
+    "product": lambda batch, m, n, k, dtype: _product(m, n, k, batch, dtype),
+    "convolution": _convolution,
+    "depthwise": _depthwise,
+    "max_pool": partial(_pool, "max"),
+    "average_pool": partial(_pool, "average"),
+}
+
+
+def probe_named(name: str) -> Probe:
+    """Build the probe of a name, such as `softmax 64x1024` or `product 1x512x512x512 float32`, of whatever size.
+
+    Raises:
+        ValueError: no operator is called so, or sizes are missing or left over.
+    """
+    operator, _, rest = name.partition(" ")
+    sizes, *dtypes = rest.split(" ")
+    try:
+        return Probe(name, PROGRAMS[operator](*map(int, sizes.split("x")), *dtypes))
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"expected an operator with its sizes, such as 'softmax 64x1024', not {name!r}"
+        ) from error
+
+
 def probes(dtypes: tuple[str, ...] = ("float32",), chosen: ProbeSizes = PROCESSOR_SIZES) -> Iterator[Probe]:
     """Yield all probes of the chosen sizes; matrix products in each of `dtypes`, all else in float32."""
     for name, build in BY_ROWS.items():
@@ -171,7 +207,7 @@ def probes(dtypes: tuple[str, ...] = ("float32",), chosen: ProbeSizes = PROCESSO
         for rows, row in [*((n, ROW) for n in chosen.rows), *((2048 * ROW // n, n) for n in lengths)]:
             yield Probe(f"{name} {rows}x{row}", build(rows, row))
     for rows in SORTED_ROWS:
-        yield Probe(f"argsort {rows}x{ROW}", _unary(lambda x: x.argsort("column"))(rows, ROW))
+        yield Probe(f"argsort {rows}x{ROW}", _argsort(rows, ROW))
     for name, build in FUSED.items():
         for rows in chosen.fewer_rows:
             yield Probe(f"{name} {rows}x{ROW}", build(rows, ROW))

@@ -15,6 +15,7 @@ from tapestry.service.api import (
     audit,
     batches,
     comparisons,
+    device_curves,
     drawings,
     events,
     executions,
@@ -75,7 +76,8 @@ ROUTERS = (
     *(batches.router, events.router),
     *(plans.router, plan_accounts.router, shardings.router, comparisons.router),
     *(executions.forms, executions.router, measurements.router, tensors.router),
-    *(rule_drawings.router, learned.router, layouts.router, audit.router, quotas.router),
+    *(rule_drawings.router, device_curves.router, learned.router),
+    *(layouts.router, audit.router, quotas.router),
     reference.router,
 )
 

@@ -2,6 +2,7 @@
 
 from tapestry.service.api import (
     comparison_tasks,
+    device_tasks,
     drawing_tasks,
     plan_tasks,
     precision_tasks,
@@ -12,6 +13,7 @@ from tapestry.service.api import (
 
 __all__ = [
     "comparison_tasks",
+    "device_tasks",
     "drawing_tasks",
     "plan_tasks",
     "precision_tasks",

@@ -28,7 +28,7 @@ BUNDLES = "/static/bundles"
 FOR_A_YEAR = "public, max-age=31536000, immutable"
 SHEETS = (
     *("tokens", "base", "layout", "controls", "signs", "tables", "runs", "run", "form", "plan", "charts"),
-    *("drawing", "sharding", "rules", "compare", "help"),
+    *("drawing", "sharding", "rules", "devices", "compare", "help"),
 )
 EXAMPLES = "/examples"
 DEMO_MESH = "dgx-h100"
@@ -174,6 +174,12 @@ def graph_page(request: Request, graph_id: str) -> Response:
 def rules_page(request: Request) -> Response:
     """Render the page of the rules, and of what runs have learned of them."""
     return _page(request, "rules.html")
+
+
+@router.get("/devices")
+def devices_page(request: Request) -> Response:
+    """Render the page of devices and meshes: their figures, and the times that follow from them."""
+    return _page(request, "devices.html")
 
 
 @router.get("/layouts")

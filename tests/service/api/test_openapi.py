@@ -73,6 +73,8 @@ DESIGNED = {
     "/v1/quota": {"get"},
     "/v1/learned": {"get"},
     "/v1/rules/{member}/drawing": {"get"},
+    "/v1/devices/{member}/curves": {"get"},
+    "/v1/meshes/{member}/curves": {"get"},
     "/v1/rules/{member}/runs": {"get"},
     "/v1/layouts/describe": {"post"},
     "/v1/layouts/draw": {"post"},

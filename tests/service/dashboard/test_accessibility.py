@@ -36,6 +36,8 @@ def paths(service: Service) -> list[str]:
             "/tour",
             "/batches",
             "/rules",
+            "/devices",
+            "/devices?device=h200-sxm-141gb",
             "/layouts",
             "/runs/new",
             "/login",

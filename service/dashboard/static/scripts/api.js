@@ -226,5 +226,7 @@ export const pages = {
   plan: (/** @type {string} */ id) => `/plans/${encodeURIComponent(id)}`,
   graph: (/** @type {string} */ id) => `/graphs/${encodeURIComponent(id)}`,
   batch: (/** @type {string} */ id) => `/batches/${encodeURIComponent(id)}`,
+  device: (/** @type {string} */ name) => `/devices?device=${encodeURIComponent(name)}`,
+  mesh: (/** @type {string} */ name) => `/devices?mesh=${encodeURIComponent(name)}`,
   compare: (/** @type {"runs" | "plans"} */ what, /** @type {string[]} */ ids) => `/compare?${what}=${ids.map(encodeURIComponent).join(",")}`,
 };

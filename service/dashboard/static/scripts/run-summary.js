@@ -37,13 +37,18 @@ export function placeText(place, now = Date.now()) {
   return `${where}. It is expected to begin in ${expected}, between ${earliest} and ${latest} from now (${basis}).`;
 }
 
-/** @param {string} name @param {any} mesh */
-export function meshText(name, mesh) {
+/**
+ * The mesh of a run, its axes and devices; links lead to what the catalog has of them.
+ * @param {any} run @returns {import("./dom.js").Child[]}
+ */
+export function meshLine({ mesh: name, mesh_document: mesh, mesh_is_named: isKnown }) {
   const { devices, axes } = meshFacts(mesh);
-  const names = [...new Set(devices.map((/** @type {any} */ device) => device.name))].join(" and ");
+  const linked = (/** @type {string} */ text, /** @type {string} */ href) => (isKnown ? element("a", { href }, text) : text);
+  const names = [...new Set(devices.map((/** @type {any} */ device) => device.name))];
   const memory = [...new Set(devices.map((device) => rounded(device.memory_bytes, "GB")))].join(" and ");
   const size = axes.map((/** @type {any} */ axis) => `${axis.name} ${axis.size}`).join(" × ");
-  return `${name}: ${size}, ${names} (${memory} each)`;
+  const of = names.flatMap((each, k) => [k ? " and " : "", linked(each, pages.device(each))]);
+  return [linked(name, pages.mesh(name)), `: ${size}, `, ...of, ` (${memory} each)`];
 }
 
 /**
@@ -92,7 +97,7 @@ export function showRequest(place, run) {
     place,
     pairs([
       ["Program", element("a", { href: pages.graph(run.graph_id) }, run.graph)],
-      ["Mesh", meshText(run.mesh, run.mesh_document)],
+      ["Mesh", meshLine(run)],
       ["Begins at", source],
       ...options,
     ]),

@@ -15,7 +15,7 @@ import { extent, Scale } from "./scale.js";
 
 /**
  * `x` ascends. A step keeps its value until the next `x`. Areas are stacked on the ones before them and need the same `x`.
- * @typedef {{name: string, color: string, x: ArrayLike<number>, y: ArrayLike<number>, kind?: "line" | "step" | "area",
+ * @typedef {{name: string, color: string, x: ArrayLike<number>, y: ArrayLike<number>, kind?: "line" | "step" | "area" | "points",
  *   isDashed?: boolean, note?: (k: number) => string}} Series
  */
 /** @typedef {{title: string, unit: string, isLog?: boolean, isFromZero?: boolean, isWhole?: boolean}} AxisOptions */
@@ -78,7 +78,7 @@ export class LineChart extends Figure {
 
   #axesOf() {
     const { series, x, y, levels = [] } = /** @type {LineContent} */ (this.content);
-    const whole = extent(series.flatMap((one) => [one.x[0], one.x[one.x.length - 1]]), { margin: 0 }) ?? [0, 1];
+    const whole = extent(series.flatMap((one) => [one.x[0], one.x[one.x.length - 1]]), { margin: 0, isLog: x.isLog }) ?? [0, 1];
     const [from, to] = this.part ?? whole;
     const tops = series.map((one) => extentWithin(one, from, to, y.isFromZero !== false));
     const [low, high] = extent([...tops.flat(), ...levels.map((level) => level.y)], {
@@ -135,13 +135,14 @@ export class LineChart extends Figure {
     pen.strokeStyle = color(series.color);
     pen.lineWidth = 2;
     pen.setLineDash(series.isDashed ? [5, 4] : []);
-    pen.stroke();
+    if (series.kind !== "points") pen.stroke();
     pen.setLineDash([]);
-    if (series.x.length > 40) return;
+    const isPoints = series.kind === "points";
+    if (series.x.length > 40 && !isPoints) return;
     pen.fillStyle = color(series.color);
     for (let k = 0; k < series.x.length; k += 1) {
       pen.beginPath();
-      pen.arc(x.scale.at(series.x[k]), y.scale.at(series.y[k]), 2.5, 0, 2 * Math.PI);
+      pen.arc(x.scale.at(series.x[k]), y.scale.at(series.y[k]), isPoints ? 4 : 2.5, 0, 2 * Math.PI);
       pen.fill();
     }
   }
@@ -205,7 +206,7 @@ export class LineChart extends Figure {
     if (!this.axes) return;
     const { low, high } = this.axes.x.scale;
     const step = STEPS[/** @type {keyof STEPS} */ (event.key)];
-    if (step) this.#moveTo((this.cursor ?? low) + (step * (high - low)) / 100);
+    if (step) this.#moveTo(this.#beside(this.cursor ?? low, step));
     else if (event.key === "+" || event.key === "-") {
       const around = this.cursor ?? (low + high) / 2;
       const by = event.key === "+" ? 0.5 : 2;
@@ -214,6 +215,12 @@ export class LineChart extends Figure {
     else if (event.key === "Escape") this.leave();
     else return;
     event.preventDefault();
+  }
+
+  /** The value so many hundredths of the axis from another one. @param {number} x @param {number} steps */
+  #beside(x, steps) {
+    const { scale } = this.axes.x;
+    return scale.value(scale.at(x) + (steps * (scale.to - scale.from)) / 100);
   }
 
   /** @param {number} x */

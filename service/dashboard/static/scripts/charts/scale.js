@@ -3,9 +3,11 @@
  * @module charts/scale
  */
 
-import { column, plain } from "../units.js";
+import { column, plain, rounded } from "../units.js";
 
 /** @typedef {{value: number, text: string}} Tick */
+
+const WIDE = 1e5; // of the largest to the least value
 
 /** A scale of values in their base unit; shown in a readable one. */
 export class Scale {
@@ -18,7 +20,10 @@ export class Scale {
     this.isLog = isLog && low > 0;
     this.low = low;
     this.high = high > low ? high : low + (Math.abs(low) || 1) * 1e-9;
-    const { factor, name } = column([low, high], unit);
+    /** A scale over so many powers has units of their own at its ticks, one of whole values whole powers of two. */
+    this.isWide = this.isLog && (isWhole || (unit !== "" && high / low > WIDE));
+    this.base = unit;
+    const { factor, name } = this.isWide ? { factor: 1, name: "" } : column([low, high], unit);
     this.factor = factor;
     /** The unit that is shown. */
     this.unit = name;
@@ -50,6 +55,7 @@ export class Scale {
   /** Round values of the scale, in order. @param {number} most how many, about @returns {Tick[]} */
   ticks(most) {
     const [low, high] = [this.low / this.factor, this.high / this.factor];
+    if (this.isWide) return wideTicks(low, high, most, this.base);
     if (this.isLog && high / low > 4) return logTicks(low, high, most).map((value) => this.#tick(value, null));
     const least = this.isWhole ? 1 / this.factor : 0;
     const step = niceStep(Math.max(least, (high - low) / Math.max(1, most)));
@@ -94,6 +100,24 @@ function logTicks(low, high, most) {
 export function niceStep(least) {
   const power = 10 ** Math.floor(Math.log10(least));
   return power * ([1, 2, 5, 10].find((step) => step * power >= least * 0.9999) ?? 10);
+}
+
+/**
+ * Powers of a thousand, of 1024 for bytes and whole values, or fractions of these, each in its own unit.
+ * @param {number} low @param {number} high @param {number} most @param {string} unit @returns {Tick[]}
+ */
+function wideTicks(low, high, most, unit) {
+  const [base, parts] = unit === "B" || unit === "" ? [2, 10] : [10, 3];
+  const decades = Math.log(high / low) / Math.log(base);
+  const steps = unit ? [1, 2, parts / 2, parts] : [1, 2, 3, 4, 5];
+  const step = steps.find((one) => Number.isInteger(one) && decades / one <= most) ?? parts;
+  const ticks = [];
+  const first = Math.ceil(Math.log(low) / Math.log(base) / step - 1e-9);
+  for (let k = first; base ** (k * step) <= high * (1 + 1e-9); k += 1) {
+    const value = base ** (k * step);
+    ticks.push({ value, text: unit ? rounded(value, unit) : plain(value) });
+  }
+  return ticks;
 }
 
 /**

@@ -21,7 +21,7 @@ import { joined } from "../objective-list.js";
 import { enableExports } from "../plan/exports.js";
 import { showMemory } from "../plan/memory.js";
 import { enableWhyNot } from "../plan/why-not.js";
-import { getRun, meshText } from "../run-summary.js";
+import { getRun, meshLine } from "../run-summary.js";
 import { showSharding } from "../sharding/section.js";
 import { isWithinError, showTimeErrors, withinChip } from "../time-errors.js";
 import { Tour } from "../tour.js";
@@ -67,7 +67,8 @@ function show(plan, run, frontier, objectives, graph) {
   fill(
     byId("subject"),
     element("a", { href: pages.graph(plan.graph_id) }, graph.name),
-    ` on ${meshText(plan.mesh, run.mesh_document)}`,
+    " on ",
+    ...meshLine(run),
   );
   const crumb = byId("run-link");
   crumb.textContent = plan.run;

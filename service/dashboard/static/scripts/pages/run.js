@@ -26,7 +26,7 @@ import { showRefused } from "../refused-rules.js";
 import { RuleHistory } from "../rule-history.js";
 import { showRules } from "../rule-table.js";
 import { LiveRun, RunState } from "../run-state.js";
-import { getRun, meshText, placeText, showCommands, showMaking, showRequest } from "../run-summary.js";
+import { getRun, meshLine, placeText, showCommands, showMaking, showRequest } from "../run-summary.js";
 import { saveCsv, saveJson } from "../saving.js";
 import { Tour } from "../tour.js";
 import { age, count, duration, plain, several } from "../units.js";
@@ -134,7 +134,7 @@ async function finish() {
 function showSummary() {
   document.title = `${run.graph} on ${run.mesh} · Tapestry`;
   say(byId("title"), run.graph);
-  say(byId("mesh"), meshText(run.mesh, run.mesh_document));
+  fill(byId("mesh"), ...meshLine(run));
   showRequest(byId("request"), run);
   showMaking(byId("making"), run);
   showCommands(byId("commands"), run);

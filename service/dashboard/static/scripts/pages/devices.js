@@ -1,0 +1,98 @@
+/** Devices and meshes of the catalog; the address says which is shown, and what of it. */
+
+import { get, pages, problemOf } from "../api.js";
+import { ChoiceList } from "../choice-list.js";
+import { showDevice } from "../devices/device-view.js";
+import { choicesOf } from "../devices/entries.js";
+import { showMesh } from "../devices/mesh-view.js";
+import { byId, element, fill, nowUsable, say } from "../dom.js";
+import { watchHealth } from "../health.js";
+import { errorNotice } from "../notice.js";
+
+const USUAL = "dgx-h100";
+/** @typedef {import("../devices/entries.js").Entry} Entry */
+
+async function begin() {
+  try {
+    const [meshes, devices] = await Promise.all([get("/v1/meshes"), get("/v1/devices")]);
+    showCatalog(choicesOf(meshes.items, devices.items));
+  } catch (error) {
+    fill(byId("chosen"), errorNotice(error));
+  }
+}
+
+/** @param {Entry[]} entries */
+function showCatalog(entries) {
+  const given = new URLSearchParams(location.search);
+  const list = new ChoiceList(byId("catalog"), "name", (/** @type {Entry} */ entry) => choose(entry, new URLSearchParams()));
+  const search = () => {
+    const words = byId("find").value.trim().toLowerCase().split(/\s+/);
+    const kind = byId("kind").value;
+    const shown = entries.filter((one) => (!kind || one.kind === kind) && words.every((/** @type {string} */ word) => one.words.includes(word)));
+    say(byId("choice-count"), `${shown.length} of ${entries.length}`);
+    list.show(shown, "Nothing in the catalog is called so, or is by that vendor.");
+  };
+  /** @param {{name: string, kind: string}} entry @param {URLSearchParams} state */
+  const choose = (entry, state) => {
+    list.choose(/** @type {any} */ (entry));
+    keep(entry, state);
+    void show(entry, state);
+  };
+  byId("find").value = given.get("find") ?? byId("find").value;
+  byId("kind").value = given.get("kind") ?? byId("kind").value;
+  for (const id of ["find", "kind"]) byId(id).addEventListener("input", search);
+  search();
+  nowUsable(byId("choices"));
+  choose(wanted(entries, given), given);
+}
+
+/** What the address names, be it in the list or not: `2x-dgx-h100` is not. @param {Entry[]} entries @param {URLSearchParams} given */
+function wanted(entries, given) {
+  for (const kind of ["device", "mesh"]) {
+    const name = given.get(kind);
+    if (!name) continue;
+    const known = entries.find((one) => one.kind === kind && (one.name === name || one.aliases.includes(name)));
+    return known ?? { kind, name };
+  }
+  return entries.find((one) => one.name === USUAL) ?? entries[0];
+}
+
+/** Write into the address what is shown. @param {{name: string, kind: string}} entry @param {URLSearchParams} state */
+function keep({ kind, name }, state) {
+  const kept = new URLSearchParams(state);
+  kept.delete("device");
+  kept.delete("mesh");
+  history.replaceState(null, "", `?${new URLSearchParams([[kind, name], ...kept])}`);
+}
+
+/** @param {{name: string, kind: string}} entry @param {URLSearchParams} state */
+async function show(entry, state) {
+  const { kind, name } = entry;
+  const place = byId("chosen");
+  place.dataset.name = name;
+  place.setAttribute("aria-busy", "true");
+  try {
+    const document = await get(`/v1/${kind === "mesh" ? "meshes" : "devices"}/${encodeURIComponent(name)}/curves`);
+    if (place.dataset.name !== name) return;
+    const section = element("div", { class: "stack" });
+    fill(place, section);
+    (kind === "mesh" ? showMesh : showDevice)(section, document, state, () => keep(entry, state));
+  } catch (error) {
+    if (place.dataset.name === name) fill(place, missing(error, kind, name));
+  }
+  place.removeAttribute("aria-busy");
+}
+
+/** What is said in place of what cannot be had. @param {unknown} error @param {string} kind @param {string} name */
+function missing(error, kind, name) {
+  const problem = problemOf(error);
+  if (problem.status !== 404) return errorNotice(error);
+  const near = problem.errors.flatMap(({ allowed }) => allowed ?? []);
+  const path = kind === "mesh" ? pages.mesh : pages.device;
+  const links = near.flatMap((each, k) => [k ? ", " : " Near it: ", element("a", { href: path(each) }, each)]);
+  return element("section", { class: "card", role: "alert" }, element("h2", {}, `The catalog has no ${kind} “${name}”`),
+    element("p", {}, "Choose one of the list.", links, links.length ? "." : null));
+}
+
+watchHealth();
+void begin();
