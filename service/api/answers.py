@@ -13,7 +13,10 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from tapestry.service.api.packing import GZIP_LEVEL
+
 PORTION = 2**18
+LEAST_GZIPPED_BYTES = 1400  # one packet
 REVALIDATE = "private, no-cache"
 
 
@@ -48,12 +51,36 @@ def revalidated(request: Request, document: Any, cache_control: str = REVALIDATE
     return tagged(request, content, tag_of(content), cache_control)
 
 
-def tagged(request: Request, content: bytes, tag: str, cache_control: str = REVALIDATE) -> Response:
-    """Build the response for an encoded document by its ETag; 304 without it for clients that have it."""
-    headers = {"ETag": tag, "Cache-Control": cache_control}
+def tagged(
+    request: Request, content: bytes, tag: str, cache_control: str = REVALIDATE, gzipped: bytes | None = None
+) -> Response:
+    """Build the response for an encoded document by its ETag; 304 without it for clients that have it.
+
+    It is gzipped for those who take that, unless it is small; `gzipped` is the content so, where it is known.
+    """
+    is_gzip = is_worth_gzip(content) and takes_gzip(request)
+    tag = tag_in_gzip(tag) if is_gzip else tag
+    headers = {"ETag": tag, "Cache-Control": cache_control, "Vary": "Accept-Encoding"}
     if _has(request, tag):
         return Response(status_code=304, headers=headers)
+    if is_gzip:
+        content, headers = gzipped or in_gzip(content), headers | {"Content-Encoding": "gzip"}
     return Response(content, headers=headers, media_type="application/json")
+
+
+def is_worth_gzip(content: bytes) -> bool:
+    """Return whether content is so large that it fits into fewer packets when it is gzipped."""
+    return len(content) >= LEAST_GZIPPED_BYTES
+
+
+def in_gzip(content: bytes) -> bytes:
+    """Return content gzipped, the same bytes for the same content."""
+    return gzip.compress(content, GZIP_LEVEL, mtime=0)
+
+
+def tag_in_gzip(tag: str) -> str:
+    """Return the ETag of gzipped content by that of the content: each encoding has its own (RFC 9110, 8.8.3)."""
+    return f'{tag[:-1]}-gzip"'
 
 
 def packed(request: Request, content: bytes, name: str) -> Response:
@@ -76,7 +103,7 @@ def not_modified(request: Request, tag: str) -> Response | None:
 
 def takes_gzip(request: Request) -> bool:
     """Return whether the client accepts gzipped content."""
-    return _takes_gzip(request.headers.get("accept-encoding", ""))
+    return accepts_gzip(request.headers.get("accept-encoding", ""))
 
 
 def download_headers(tag: str, name: str, is_gzip: bool) -> dict[str, str]:
@@ -97,7 +124,8 @@ def _unpacked(content: bytes) -> Iterator[bytes]:
             yield portion
 
 
-def _takes_gzip(accepted: str) -> bool:
+def accepts_gzip(accepted: str) -> bool:
+    """Return whether the value of `Accept-Encoding` allows gzip."""
     for part in accepted.lower().split(","):
         coding, _, quality = part.strip().partition(";")
         if coding.strip() in ("gzip", "*"):

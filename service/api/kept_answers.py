@@ -18,7 +18,16 @@ from typing import Any
 from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from tapestry.service.api.answers import REVALIDATE, encoded, is_known, tag_of
+from tapestry.service.api.answers import (
+    REVALIDATE,
+    accepts_gzip,
+    encoded,
+    in_gzip,
+    is_known,
+    is_worth_gzip,
+    tag_in_gzip,
+    tag_of,
+)
 from tapestry.service.api.users import user_of
 from tapestry.service.store import StoreError
 
@@ -31,16 +40,33 @@ Build = Callable[[str], Mapping[str, Any]]  # from the id of a run to a document
 
 @dataclass(frozen=True, slots=True)
 class KeptAnswer:
-    """An encoded document with its ETag, and the revision of the run that it shows; it `lasts` until that changes."""
+    """An encoded document with its ETag, and the revision of the run that it shows; it `lasts` until that changes.
+
+    `gzipped` is the content for those who take gzip; None where it is small.
+    """
 
     revision: int
     content: bytes
+    gzipped: bytes | None
     tag: str
     lasts: bool
 
-    def headers(self) -> list[tuple[bytes, bytes]]:
-        """Return the headers that name and describe the content, but its length."""
-        return [(b"etag", self.tag.encode()), (b"cache-control", REVALIDATE.encode())]
+    @property
+    def size_bytes(self) -> int:
+        """The bytes that it takes, in both forms."""
+        return len(self.content) + len(self.gzipped or b"")
+
+    def form(self, accepted: str) -> tuple[bytes, str, list[tuple[bytes, bytes]]]:
+        """Return the content as an `Accept-Encoding` allows, its tag, and the headers that name and describe it."""
+        is_gzip = self.gzipped is not None and accepts_gzip(accepted)
+        content = self.gzipped if is_gzip and self.gzipped is not None else self.content
+        tag = tag_in_gzip(self.tag) if is_gzip else self.tag
+        named = [
+            (b"etag", tag.encode()),
+            (b"cache-control", REVALIDATE.encode()),
+            (b"vary", b"Accept-Encoding"),
+        ]
+        return content, tag, [*named, (b"content-encoding", b"gzip")] if is_gzip else named
 
 
 class Revisions:
@@ -157,21 +183,22 @@ class KeptAnswers:
         if not answer.lasts:
             return
         self._answers[key] = answer
-        self._size += len(answer.content)
+        self._size += answer.size_bytes
         while self._size > self._limit:
             self._drop(next(iter(self._answers)))
 
     def _drop(self, key: Key) -> None:
         known = self._answers.pop(key, None)
         if known is not None:
-            self._size -= len(known.content)
+            self._size -= known.size_bytes
         self._valid.pop(key, None)
 
 
 def _built(build: Build, run_id: str, revision: int) -> KeptAnswer:
     document = build(run_id)
     content = encoded(document)
-    return KeptAnswer(revision, content, tag_of(content), document["status"] != "queued")
+    gzipped = in_gzip(content) if is_worth_gzip(content) else None
+    return KeptAnswer(revision, content, gzipped, tag_of(content), document["status"] != "queued")
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,17 +230,23 @@ class ServeKept:
             await self._app(scope, receive, send)
             return
         scope["route"], scope["path_params"] = TEMPLATES[kind], {"run_id": place[1]}
-        given = next((value for name, value in scope["headers"] if name == b"if-none-match"), None)
-        if given is not None and is_known(given.decode("latin-1"), found.tag):
-            await send({"type": "http.response.start", "status": 304, "headers": found.headers()})
+        content, tag, headers = found.form(_header(scope, b"accept-encoding"))
+        if is_known(_header(scope, b"if-none-match"), tag):
+            named = [each for each in headers if each[0] != b"content-encoding"]
+            await send({"type": "http.response.start", "status": 304, "headers": named})
             await send({"type": "http.response.body", "body": b""})
             return
-        described = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(found.content))]
-        await send({"type": "http.response.start", "status": 200, "headers": found.headers() + described})
-        await send({"type": "http.response.body", "body": found.content})
+        described = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(content))]
+        await send({"type": "http.response.start", "status": 200, "headers": headers + described})
+        await send({"type": "http.response.body", "body": content})
 
     async def _find(self, kind: str, subject: Subject) -> KeptAnswer | None:
         try:
             return await self._answers.find(kind, subject)
         except StoreError:  # the endpoint reports it
             return None
+
+
+def _header(scope: Scope, name: bytes) -> str:
+    values = (value.decode("latin-1") for each, value in scope["headers"] if each == name)
+    return ", ".join(values)

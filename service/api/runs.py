@@ -107,7 +107,7 @@ def post_run(body: RunBody, request: Request, parts: Parts, key: Key = None) -> 
 async def get_run(run_id: RunId, request: Request, parts: Parts) -> Response:
     """Show a run: its status, place in the queue, history, rule statistics, proven bounds and environment."""
     found = await parts.answers.get(RUN, (parts.store.tenant, run_id), lambda run_id: _detail(parts, run_id))
-    return tagged(request, found.content, found.tag)
+    return tagged(request, found.content, found.tag, gzipped=found.gzipped)
 
 
 @router.get(
@@ -126,7 +126,7 @@ async def get_frontier(run_id: RunId, request: Request, parts: Parts) -> Respons
     found = await parts.answers.get(
         FRONTIER, (parts.store.tenant, run_id), lambda run_id: _frontier(parts, run_id)
     )
-    return tagged(request, found.content, found.tag)
+    return tagged(request, found.content, found.tag, gzipped=found.gzipped)
 
 
 def _detail(parts: Context, run_id: str) -> dict[str, Any]:

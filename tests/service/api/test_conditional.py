@@ -64,3 +64,30 @@ def test_packed_and_plain_are_two_contents(shared: Service) -> None:
 def test_what_is_refused_or_was_just_made_is_not_kept(service: Service) -> None:
     for answer in (service.submit(), service.http.get("/v1/nothing"), service.http.get("/healthz")):
         assert answer.headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/runs/{run}", "/v1/runs/{run}/frontier", "/v1/plans/{plan}", "/v1/objectives"]
+)
+def test_large_answers_are_gzipped_for_those_who_take_gzip(shared: Service, path: str) -> None:
+    run = shared.finished()
+    plan = shared.http.get(f"/v1/runs/{run}/frontier").json()["plans"][0]["id"]
+    address = path.format(run=run, plan=plan)
+    for _ in range(2):  # the second time, that of a run is kept
+        plain, small = (
+            shared.http.get(address, headers={"Accept-Encoding": kind}) for kind in ("identity", "br, gzip")
+        )
+        assert (plain.headers.get("content-encoding"), small.headers["content-encoding"]) == (None, "gzip")
+        assert small.content == plain.content
+        assert int(small.headers["content-length"]) < len(plain.content) / 2
+        assert {answer.headers["vary"] for answer in (plain, small)} == {"Accept-Encoding"}
+        assert small.headers["etag"] != plain.headers["etag"]
+        known = {"Accept-Encoding": "gzip", "If-None-Match": plain.headers["etag"]}
+        assert shared.http.get(address, headers=known).status_code == 200, "it has that of the other encoding"
+
+
+def test_small_answers_and_events_are_sent_as_they_are(shared: Service) -> None:
+    run = shared.finished()
+    for path in ("/healthz", "/v1/objectives/time_s", f"/v1/runs/{run}/events"):
+        answer = shared.http.get(path, headers={"Accept-Encoding": "gzip"})
+        assert answer.status_code == 200 and "content-encoding" not in answer.headers
