@@ -25,7 +25,7 @@ import tapestry
 from benchmarks.setting import ROOT, find_models, write
 from tapestry.hardware.simulator import simulate
 from tapestry.optimizer.analysis.verification import relative_errors
-from tapestry.optimizer.archive.report import representative_plans
+from tapestry.optimizer.archive.representatives import representative_plans
 from tapestry.teg.arrays import arrays_named
 from tapestry.teg.evaluate import random_inputs
 from tapestry.teg.sharding.expand import expand

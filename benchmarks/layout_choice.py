@@ -24,7 +24,7 @@ from tapestry.hardware import Mesh, load_mesh
 from tapestry.optimizer import Budget, Result
 from tapestry.optimizer.analysis.verification import verify_plan
 from tapestry.optimizer.archive.fronts import hypervolume
-from tapestry.optimizer.archive.report import values_of
+from tapestry.optimizer.archive.representatives import values_of
 from tapestry.optimizer.run.search import search
 from tapestry.teg.graph import Graph
 from tapestry.teg.importers import from_onnx

@@ -8,9 +8,9 @@ from math import prod
 
 from tapestry.hardware.collective_tables import CollectiveTable
 from tapestry.hardware.device import Device
+from tapestry.hardware.mesh_card import mesh_card
 from tapestry.hardware.slowest import slowest_device
 from tapestry.teg.brief import brief, counted, listed, shown
-from tapestry.teg.html_table import html_table
 
 TOPOLOGIES = ("switch", "fully_connected", "ring", "torus", "line", "tree")
 
@@ -129,21 +129,9 @@ class Mesh:
         return shown("Mesh", (repr(brief(self.name)), axes, kind))
 
     def _repr_html_(self) -> str:
-        """Show the axes as a table in a notebook."""
-        device = self.device
-        title = f"Mesh {self.name}: {counted(self.device_count, 'device')} {device.name} of {device.memory_bytes:,} B"
-        head = ("axis", "size", "topology", "bandwidth (bytes/s)", "latency (s)")
-        rows = [
-            (
-                axis.name,
-                str(axis.size),
-                axis.topology,
-                f"{axis.bandwidth_bytes_per_s:g}",
-                f"{axis.latency_s:g}",
-            )
-            for axis in self.axes
-        ]
-        return html_table(title, head, rows)
+        """Show the figures, the devices and the links of the axes in a notebook."""
+        kinds = tuple(dict.fromkeys(node.device.name for node in self.nodes))
+        return mesh_card(self.name, self.device, self.axes, kinds)
 
     @property
     def axis_sizes(self) -> tuple[tuple[str, int], ...]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tapestry.optimizer.analysis.verification import Verification, verify_plan
     from tapestry.optimizer.archive.constraints import Constraint, parse_constraint
     from tapestry.optimizer.archive.publishing import publish
-    from tapestry.optimizer.archive.report import knee
+    from tapestry.optimizer.archive.representatives import knee
     from tapestry.optimizer.run.canonicalization import canonicalize
     from tapestry.optimizer.run.checkpoint import Checkpoint, CheckpointError, StaleCheckpoint
     from tapestry.optimizer.run.cluster import ClusterIslands
@@ -60,7 +60,7 @@ _HOMES = {
     "tapestry.optimizer.analysis.verification": ("Verification", "verify_plan"),
     "tapestry.optimizer.archive.constraints": ("Constraint", "parse_constraint"),
     "tapestry.optimizer.archive.publishing": ("publish",),
-    "tapestry.optimizer.archive.report": ("knee",),
+    "tapestry.optimizer.archive.representatives": ("knee",),
     "tapestry.optimizer.run.canonicalization": ("canonicalize",),
     "tapestry.optimizer.run.checkpoint": ("Checkpoint", "CheckpointError", "StaleCheckpoint"),
     "tapestry.optimizer.run.cluster": ("ClusterIslands",),

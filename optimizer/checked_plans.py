@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from tapestry.hardware import Mesh
 from tapestry.hardware.simulator.backend import BACKENDS
-from tapestry.optimizer.archive.report import representative_plans
+from tapestry.optimizer.archive.representatives import representative_plans
 from tapestry.optimizer.requests import MeshLike, ProgramLike, mesh_of, program_of
 from tapestry.optimizer.run.canonicalization import canonicalize
 from tapestry.optimizer.run.plan import Plan, Result

@@ -29,7 +29,7 @@ from tapestry.optimizer.analysis.frontier_verification import (
     TimedVerifier,
     by_importance,
 )
-from tapestry.optimizer.archive.report import representative_plans
+from tapestry.optimizer.archive.representatives import representative_plans
 from tapestry.optimizer.run.clock import Deadline, Now, OutOfTime
 from tapestry.service.checking import CheckResults, execute_plan, reference_values
 from tapestry.service.store.codec import LARGEST_DATA_BYTES, graph_values, plan_values

@@ -12,7 +12,8 @@ from typing import Any
 
 from tapestry.rewrites.correspondence import Correspondence, correspondence
 from tapestry.rewrites.provenance import PLACED, Provenance
-from tapestry.service.drawings import NO_GROUP, DrawnGroups, drawing_document, groups_of
+from tapestry.service.drawings import drawing_document
+from tapestry.teg.drawn_groups import NO_GROUP, DrawnGroups, groups_of
 from tapestry.teg.graph import Block, Graph
 from tapestry.teg.svg import label_of
 

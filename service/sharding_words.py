@@ -6,34 +6,31 @@ program has none.
 
 from __future__ import annotations
 
-import re
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tapestry.costmodel.degrees import is_product
 from tapestry.optimizer.analysis.plan_traffic import PlanTraffic, Redistribution
+from tapestry.optimizer.analysis.split_words import (
+    WEIGHTS,
+    offload_in_words,
+    percent,
+    recomputation_in_words,
+    rounds_in_words,
+    split_names,
+    stages_in_words,
+)
 from tapestry.teg.brief import counted, enumerated
-from tapestry.teg.graph import Block, Graph
+from tapestry.teg.graph import Block
 from tapestry.teg.model_layers import model_layers
 from tapestry.teg.sharding.boundary import with_boundary
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placements
-from tapestry.teg.sharding.plan_offload import plan_offload
-from tapestry.teg.sharding.possible_rounds import batch_dims
-from tapestry.teg.sharding.strategy import read_of
-from tapestry.teg.signature import PARALLEL, rows_of
 
-NAMED_SHARE = 0.1  # of the work, from which on a split is named
 HEADLINE_SHARE = 0.5  # of the largest share, from which on a split is in the headline
 GATHERED_SHARE = 0.2  # of the weights, from which on the headline says that they are gathered
 SAME = 0.005  # relative difference that is none
 GATHERS = ("all_gather", "broadcast")
 REDUCED = {"all_reduce": "all-reduced", "reduce_scatter": "reduce-scattered"}
-LETTERS = re.compile(
-    r"[a-z]?[\d.]*", re.IGNORECASE
-)  # names of index dimensions that say nothing: `m`, `d1`, `n.1`
-WEIGHTS = "parameter"
 
 
 def words_of(
@@ -85,7 +82,15 @@ class _Words:
         self.weights_bytes = {
             block: self.graph.tensors[block.outputs[0]].type.size_bytes for block in weights
         }
-        self.split_names = {axis: _split_names(self, axis) for axis, size in self.shape.axes if size > 1}
+        work = [
+            (b, float(traffic.blocks[b.site].flops)) for b in self.graph.blocks if b.site in traffic.blocks
+        ]
+        names = {s.name: s.axis for s in self.shape.sub_axes}
+        self.split_names = {
+            axis: split_names(self.graph, self.placements, work, names, axis)
+            for axis, size in self.shape.axes
+            if size > 1
+        }
 
     def headline(self) -> Iterator[str]:
         """Yield what is most important, in a few words each."""
@@ -123,7 +128,7 @@ class _Words:
         """Describe what the work is split by, over each mesh axis."""
         parts = []
         for axis, names in self.split_names.items():
-            texts = [f"{name} ({_percent(share)} of the work)" for name, share in names]
+            texts = [f"{name} ({percent(share)} of the work)" for name, share in names]
             parts += [f"over {axis}: {enumerated(texts)}"] if texts else []
         left = [axis for axis, names in self.split_names.items() if not names]
         texts = [f"Split {'; '.join(parts)}."] if parts else []
@@ -139,7 +144,7 @@ class _Words:
         for axis, size in self.shape.axes:
             split = sum(n for block, n in self.weights_bytes.items() if axis in self._axes_of(block))
             if size > 1 and total and split:
-                over.append(f"{_percent(split / total)} of their bytes are split over {axis}")
+                over.append(f"{percent(split / total)} of their bytes are split over {axis}")
         stored = enumerated(over) if over else "each device has all of them"
         gathered, others = self._weight_copies()
         if gathered:
@@ -176,35 +181,16 @@ class _Words:
         return _sentence(enumerated(texts))
 
     def stages(self) -> str:
-        stages = self.placements.stages
-        if stages is None:
-            return ""
-        name = "a schedule given by hand" if stages.is_by_hand else f"the schedule {stages.schedule}"
-        return f"{counted(stages.count, 'stage')} take turns by {name}."
+        return stages_in_words(self.placements)
 
     def rounds(self) -> str:
-        rounds = self.placements.rounds
-        if rounds is None:
-            return ""
-        return f"{rounds.count} rounds, each on a slice of dimension {rounds.dim} of {rounds.source}."
+        return rounds_in_words(self.placements)
 
     def recomputation(self) -> str:
-        again = sum(1 for block in self.graph.blocks if block.repetition)
-        return (
-            f"{counted(again, 'block')} {'computes' if again == 1 else 'compute'} a value again."
-            if again
-            else ""
-        )
+        return recomputation_in_words(self.graph)
 
     def offload(self) -> str:
-        found = plan_offload(self.graph, self.placements)
-        if found is None:
-            return ""
-        what = [
-            counted(found.values, "value") if found.values else "",
-            counted(found.states, "tensor") + " of state" if found.states else "",
-        ]
-        return f"{enumerated([text for text in what if text])} wait on the hosts, {found.bytes:,} B before sharding."
+        return offload_in_words(self.graph, self.placements)
 
     def comparison(self) -> str:
         if self.fastest is None:
@@ -228,10 +214,10 @@ class _Words:
         if abs(own / other - 1) < SAME:
             return f"as much {what}{' as the fastest' if than else ''}"
         if own < 0.01 * other:
-            return f"{_percent(own / other)} of the {what}{' of the fastest' if than else ''}"
+            return f"{percent(own / other)} of the {what}{' of the fastest' if than else ''}"
         if own >= 2 * other:
             return f"{own / other:.3g} times the {what}{' of the fastest' if than else ''}"
-        return f"{_percent(abs(own / other - 1))} {'more' if own > other else 'less'} {what}{than}"
+        return f"{percent(abs(own / other - 1))} {'more' if own > other else 'less'} {what}{than}"
 
     def _weights_in_short(self) -> str:
         if not self.weights_bytes:
@@ -266,65 +252,6 @@ class _Words:
         return {names[a] for split in self.placements.of(block).strategy.splits for a in split.axes}
 
 
-def _split_names(words: _Words, axis: str) -> list[tuple[str, float]]:
-    """Return what the work is split by over an axis, with the shares of the work, the largest first.
-
-    Of blocks that split two dimensions over one axis both are named.
-    """
-    graph, found, total = words.graph, defaultdict[str, float](float), 0.0
-    names, batch = {s.name: s.axis for s in words.shape.sub_axes}, batch_dims(graph)
-    weighed = [
-        (block, float(words.traffic.blocks[block.site].flops))
-        for block in graph.blocks
-        if block.site in words.traffic.blocks and block.signature is not None
-    ]
-    products = [
-        pair
-        for pair in weighed
-        if pair[0].signature is not None and is_product(pair[0].signature) and pair[1]
-    ]
-    for block, work in products or weighed:
-        assert block.signature is not None
-        total += work
-        splits = words.placements.of(block).strategy.splits
-        for name in {
-            dimension_name(graph, block, k, batch.get(block.site))
-            for k, split in enumerate(splits)
-            if any(names[a] == axis for a in split.axes)
-        }:
-            found[name] += work
-    shares = [(name, work / total) for name, work in found.items() if total and work >= NAMED_SHARE * total]
-    return sorted(shares, key=lambda each: (-each[1], each[0]))
-
-
-def dimension_name(graph: Graph, block: Block, dim: int, batch: int | None) -> str:
-    """Return a name for an index dimension of a block, for readers.
-
-    That is its own if it is a word; otherwise what it is: the batch, sums, features that a weight makes, heads
-    (products that stand side by side, of which neither operand is a weight), or rows.
-    """
-    assert block.signature is not None
-    own = block.signature.dims[dim]
-    if dim == batch:
-        return "batch"
-    if not LETTERS.fullmatch(own.name):
-        return own.name
-    if own.kind != PARALLEL:
-        return "terms of sums"
-    reads = [{row.dim for row in rows_of(each) if row is not None} for each in block.signature.inputs]
-    weights = [
-        graph.producers[read_of(graph, block.site, k).root].definition.get("role") == WEIGHTS
-        for k in range(len(reads))
-    ]
-    if not is_product(block.signature):
-        return "rows"
-    summed = {k for k, each in enumerate(block.signature.dims) if each.kind != PARALLEL}
-    factors = [k for k, dims in enumerate(reads) if dims & summed]
-    if all(dim in reads[k] for k in factors):
-        return "groups of weights" if any(weights[k] for k in factors) else "heads"
-    return "features" if any(weights[k] and dim in reads[k] for k in factors) else "rows"
-
-
 def _moved(redistributions: Sequence[Redistribution]) -> str:
     times = sum(each.times for each in redistributions)
     size = sum(each.traffic_bytes for each in redistributions)
@@ -336,10 +263,6 @@ def _size(size_bytes: int) -> str:
         if size_bytes >= factor:
             return f"{size_bytes / factor:.4g} {unit}"
     return f"{size_bytes} B"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %" if share >= 0.095 else f"{100 * share:.2g} %"
 
 
 def _sentence(text: str) -> str:

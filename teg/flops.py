@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from tapestry.teg.graph import Block, Graph, index_sizes
@@ -23,4 +25,19 @@ def block_flops(graph: Graph, block: Block) -> int:
 
 def graph_flops(graph: Graph) -> int:
     """Compute the flops of one execution, unsharded."""
-    return sum(block_flops(graph, block) for block in graph.blocks)
+    return sum(flops_by_block(graph))
+
+
+def flops_by_block(graph: Graph) -> list[int]:
+    """Compute the flops of all blocks, in their order, of equal ones on equal tensors once."""
+    known: dict[Any, int] = {}
+    found = []
+    for block in graph.blocks:
+        types = tuple(
+            (graph.tensors[t].shape, graph.tensors[t].dtype) for t in (*block.inputs, *block.outputs)
+        )
+        key = (block.definition, block.index, types)
+        if key not in known:
+            known[key] = block_flops(graph, block)
+        found.append(known[key])
+    return found

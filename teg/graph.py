@@ -22,10 +22,10 @@ from tapestry.teg.costs import CostTable
 from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.external_data import ExternalData
 from tapestry.teg.faults import ArgumentError, expected
+from tapestry.teg.graph_card import graph_card
 from tapestry.teg.intern import InternedValue
 from tapestry.teg.signature import Signature
 from tapestry.teg.stored_values import StoredValue
-from tapestry.teg.svg import svg
 from tapestry.teg.zspace import ZRange
 
 if TYPE_CHECKING:
@@ -288,8 +288,8 @@ class Graph:
         return shown("Graph", (repr(brief(self.name)), counted(len(self.blocks), "block"), *sides))
 
     def _repr_html_(self) -> str:
-        """Draw the graph as a picture in a notebook."""
-        return svg(self.name, self.blocks, self.tensors)
+        """Show figures, diagram and operators in a notebook, layers that repeat folded."""
+        return graph_card(self)
 
     def to_networkx(self) -> nx.MultiDiGraph:
         """Convert to networkx: a node per block by its site, an edge per tensor read or order stated.

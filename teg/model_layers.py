@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from tapestry.teg.graph import Block, Graph
+from tapestry.teg.drawn_graph import BlockLike, GraphLike
 
 LAYER = re.compile(r"(?:[^./]*[./])*?\d+(?=[./])")
 
@@ -21,7 +21,7 @@ def layer_of_name(site: str) -> str | None:
     return None if found is None else found[0]
 
 
-def model_layers(graph: Graph) -> Mapping[str, str]:
+def model_layers(graph: GraphLike) -> Mapping[str, str]:
     """Return the layer of every block that is in one, by the block's site."""
     rank: dict[str, int] = {}
     found: dict[str, str] = {}
@@ -37,7 +37,7 @@ def model_layers(graph: Graph) -> Mapping[str, str]:
 
 
 def _layer_of_inputs(
-    graph: Graph, block: Block, found: Mapping[str, str], rank: Mapping[str, int]
+    graph: GraphLike, block: BlockLike, found: Mapping[str, str], rank: Mapping[str, int]
 ) -> str | None:
     producers = [graph.producers[t] for t in block.inputs]
     parameters = [p for p in producers if p.definition.get("role") == "parameter"]

@@ -8,10 +8,11 @@ from __future__ import annotations
 import html
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
+from tapestry.teg.drawn_graph import BlockLike, TensorLike
 from tapestry.teg.layered_drawing import DrawnBox, NodePositions, draw_layered
 
 MAX_BLOCKS = 300
@@ -28,34 +29,7 @@ STYLE = (
 CLASSES = {"source": "source", "sink": "sink", "view": "view", "sequence_point": "point"}
 
 
-class BlockLike(Protocol):
-    """The attributes of a block that a picture reads."""
-
-    @property
-    def site(self) -> str: ...
-    @property
-    def operator(self) -> str: ...
-    @property
-    def definition(self) -> Any: ...
-    @property
-    def inputs(self) -> tuple[str, ...]: ...
-    @property
-    def outputs(self) -> tuple[str, ...]: ...
-    @property
-    def index(self) -> Any: ...
-    @property
-    def device(self) -> int | None: ...
-    @property
-    def after(self) -> tuple[str, ...]: ...
-
-
-class TensorLike(Protocol):
-    """The attributes of a tensor that a picture reads."""
-
-    @property
-    def dtype(self) -> str: ...
-    @property
-    def dims_text(self) -> str: ...
+Arrow = tuple[int, int, str]  # from, to, and `data` or `after`
 
 
 class SvgNode(NamedTuple):
@@ -77,7 +51,11 @@ def svg(
     Beyond `max_blocks`, equal layers in a row are drawn once; what is still too much is counted in a last box.
     """
     shown = _shown(blocks, tensors, max_blocks)
-    arrows = _arrows(shown)
+    return picture(name, shown, _arrows(shown))
+
+
+def picture(name: str, shown: Sequence[SvgNode], arrows: Sequence[Arrow]) -> str:
+    """Render boxes and the arrows between them, each from a box to a later one, as an SVG element of its own size."""
     boxes = [
         DrawnBox(
             max((len(t) for t in s.lines), default=1) * LETTER_WIDTH + 2 * MARGIN,
@@ -102,7 +80,7 @@ def svg(
 
 def _shown(blocks: Sequence[BlockLike], tensors: Mapping[str, TensorLike], max_blocks: int) -> list[SvgNode]:
     """Return a box per block, or fewer boxes where there are too many blocks."""
-    shown = [_box(b, tensors) for b in blocks]
+    shown = [box_of(b, tensors) for b in blocks]
     for _ in range(FOLDS):
         if len(shown) <= max_blocks:
             return shown
@@ -144,7 +122,8 @@ def repetition(sequence: Sequence[object]) -> tuple[int, int, int] | None:
     return best
 
 
-def _box(block: BlockLike, tensors: Mapping[str, TensorLike]) -> SvgNode:
+def box_of(block: BlockLike, tensors: Mapping[str, TensorLike]) -> SvgNode:
+    """Return the box of a block: its site, operator, part and result."""
     lines = [block.site]
     if block.operator not in CLASSES or block.operator == "view":
         lines.append(label_of(block))
@@ -169,7 +148,7 @@ def _shortened(text: str) -> str:
     return text if len(text) <= LONGEST_LINE else f"{text[: LONGEST_LINE - 1]}…"
 
 
-def _arrows(shown: Sequence[SvgNode]) -> list[tuple[int, int, str]]:
+def _arrows(shown: Sequence[SvgNode]) -> list[Arrow]:
     """Return the arrows between boxes, each once, from earlier to later ones; kind `after` where nothing is read."""
     made = {t: k for k, s in enumerate(shown) for b in s.blocks for t in b.outputs}
     sites = {b.site: k for k, s in enumerate(shown) for b in s.blocks}
@@ -185,9 +164,7 @@ def _arrows(shown: Sequence[SvgNode]) -> list[tuple[int, int, str]]:
     return [(a, b, kind) for (a, b), kind in found.items()]
 
 
-def _drawn_arrows(
-    arrows: Sequence[tuple[int, int, str]], placed: NodePositions, boxes: Sequence[DrawnBox]
-) -> list[str]:
+def _drawn_arrows(arrows: Sequence[Arrow], placed: NodePositions, boxes: Sequence[DrawnBox]) -> list[str]:
     drawn = []
     for (a, b, kind), route in zip(arrows, placed.routes, strict=True):
         points = list(route)

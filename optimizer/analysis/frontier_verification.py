@@ -13,7 +13,7 @@ from typing import Any
 from tapestry.costmodel.objective import Objective
 from tapestry.hardware.mesh import Mesh
 from tapestry.optimizer.analysis.verification import Verification, verify_plan
-from tapestry.optimizer.archive.report import P, representative_plans
+from tapestry.optimizer.archive.representatives import P, representative_plans
 from tapestry.optimizer.run.clock import Deadline, Now
 from tapestry.optimizer.run.plan import ABOVE_ZERO, Plan, Result
 from tapestry.teg.arguments import a_value_of, check_arguments, optional

@@ -15,6 +15,7 @@ from tapestry.hardware.mesh import Mesh
 from tapestry.hardware.simulator import Execution, simulate, time_estimate
 from tapestry.hardware.simulator.steps import check_state
 from tapestry.hardware.timing import TimeEstimate
+from tapestry.optimizer.analysis.verification_card import verification_card
 from tapestry.optimizer.run.plan import Plan
 from tapestry.teg.arrays import NUMPY, ArrayNamespace
 from tapestry.teg.brief import shown
@@ -71,6 +72,10 @@ class Verification:
     def __repr__(self) -> str:
         values = f"values {'compared' if self.max_error else 'computed' if self.executed else 'not computed'}"
         return shown("Verification", ("ok" if self.ok else "FAILED", *self.failures[:2], values))
+
+    def _repr_html_(self) -> str:
+        """Show what was proven, counted and executed in a notebook."""
+        return verification_card(self, TOLERANCE)
 
     @property
     def ok(self) -> bool:

@@ -16,7 +16,8 @@ from tapestry.hardware.mesh import Mesh
 from tapestry.hardware.timing import TimeEstimate
 from tapestry.optimizer.archive.constraints import Constraint
 from tapestry.optimizer.archive.origin import PlanOrigin
-from tapestry.optimizer.run.views import dataframe_of, figure_of, html_of, html_of_plan
+from tapestry.optimizer.run.cards import plan_card, result_card
+from tapestry.optimizer.run.views import dataframe_of, figure_of
 from tapestry.rewrites import Move
 from tapestry.teg.arguments import COUNT, NUMBER, ArgumentKind, check_arguments, optional
 from tapestry.teg.brief import brief, counted, listed, shown
@@ -102,8 +103,8 @@ class Plan:
         )
 
     def _repr_html_(self) -> str:
-        """Show the costs as a table in a notebook."""
-        return html_of_plan(self)
+        """Show costs, and what the plan decides in words, in a notebook."""
+        return plan_card(self)
 
     @property
     def recompute(self) -> dict[str, int] | None:
@@ -286,8 +287,8 @@ class Result:
         return shown("Result", (where, kinds, f"{self.evaluations:,} evaluations in {self.seconds:.1f} s"))
 
     def _repr_html_(self) -> str:
-        """Show the frontier as a table in a notebook."""
-        return html_of(self)
+        """Show the frontier as a chart and a table in a notebook."""
+        return result_card(self)
 
     def to_dataframe(self) -> Any:
         """Return the frontier as a pandas data frame: a row per plan, indexed by its id, a column per cost.

@@ -1,4 +1,4 @@
-"""Views of a frontier for notebooks: an HTML table, a data frame, a figure."""
+"""Views of a frontier for notebooks: a data frame, a figure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from tapestry.costmodel.objective import Objective
 from tapestry.teg.arguments import TEXT, check_arguments
 from tapestry.teg.brief import counted
 from tapestry.teg.faults import ArgumentError, near_hint
-from tapestry.teg.html_table import html_table
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -45,34 +44,6 @@ class FrontierView(Protocol):
     def objectives(self) -> tuple[Objective, ...]: ...
     @property
     def frontier(self) -> Sequence[PlanView]: ...
-
-
-def html_of(result: FrontierView) -> str:
-    """Return the frontier as an HTML table, sorted by the first objective: a column per objective."""
-    units = {o.name: o.unit for o in result.objectives}
-    first = result.objectives[0].name
-    head = (
-        "plan",
-        *(f"{name.removesuffix(f'_{unit}')} ({unit})" if unit else name for name, unit in units.items()),
-        "moves",
-        "devices",
-    )
-    rows = [
-        (plan.id, *(f"{plan.cost[name]:,.4g}" for name in units), str(len(plan.moves)), _devices(plan))
-        for plan in sorted(result.frontier, key=lambda plan: (plan.cost[first], plan.id))
-    ]
-    title = f"{result.graph.name} on {result.mesh.name}: {counted(len(rows), 'plan')}"
-    return html_table(title, head, rows)
-
-
-def html_of_plan(plan: PlanView) -> str:
-    """Return a plan's costs as an HTML table, in the units that their names state."""
-    title = (
-        f"Plan {plan.id} of {plan.graph.name}: {counted(len(plan.moves), 'move')}, devices {_devices(plan)}"
-    )
-    return html_table(
-        title, ("cost", "value"), [(name, f"{value:,.6g}") for name, value in plan.cost.items()]
-    )
 
 
 def _devices(plan: PlanView) -> str:

@@ -9,10 +9,11 @@ from tapestry.costmodel.known_objectives import objective_called
 from tapestry.hardware.timing import PROBABILITY, TimeDifference, TimeEstimate
 from tapestry.optimizer.archive.origin import SEARCH, PlanOrigin
 from tapestry.optimizer.run.plan import REASONS
-from tapestry.service.cli.output import column, paint, print_table, quantity, scale_of
+from tapestry.service.cli.output import paint, print_table
 from tapestry.service.presentation import stages_text, title_of
 from tapestry.service.verdicts import FAILED, UNCHECKED, UNTRUSTED, verdict_of
 from tapestry.teg.brief import counted
+from tapestry.teg.readable import column, quantity, scale_of
 
 CLASSES_SHOWN = 3
 LEAST_SHARE = 1e-4  # of an expected improvement that is shown

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tapestry.optimizer.analysis.marginal import MarginalTime
-from tapestry.service.cli.output import print_table, quantity
+from tapestry.service.cli.output import print_table
+from tapestry.teg.readable import quantity
 
 HEADERS = ("block", "class", "time", "fixed", "per step of (its size)")
 NOTE = (

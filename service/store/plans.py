@@ -10,7 +10,7 @@ from sqlalchemy import Select, select
 
 from tapestry.costmodel.known_objectives import objective_called
 from tapestry.optimizer import Plan
-from tapestry.optimizer.archive.report import representative_plans
+from tapestry.optimizer.archive.representatives import representative_plans
 from tapestry.rewrites import Move
 from tapestry.service.store.codec import graph_of, plans_of, stored_options, stored_plan
 from tapestry.service.store.database import StoreError

@@ -15,7 +15,9 @@ from tapestry.teg.arguments import TEXT, check_arguments
 from tapestry.teg.brief import counted
 from tapestry.teg.costs import CostTable
 from tapestry.teg.evaluate import evaluate
+from tapestry.teg.flops import graph_flops
 from tapestry.teg.graph import Block, Graph
+from tapestry.teg.graph_card import graph_card
 from tapestry.teg.importers.absorbing import absorb_transpositions
 from tapestry.teg.importers.factoring import Factoring
 from tapestry.teg.importers.lowering.lower import lower
@@ -196,7 +198,8 @@ class Program(Boundary):
     def _repr_html_(self) -> str:
         if not self.writer.program.observed:
             return f"<code>{html.escape(repr(self))}</code>"
-        return self.graph._repr_html_()
+        graph = self.graph
+        return graph_card(graph, graph_flops(graph))
 
     def __repr__(self) -> str:
         written = self.writer.program

@@ -26,7 +26,7 @@ def name_of(path: Path) -> str:
 
 
 # Pages whose Python searches for seconds.
-SEARCHING = ("builder.md",)
+SEARCHING = ("builder.md", "notebooks.md")
 
 documents = pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
 

@@ -23,6 +23,7 @@ from tapestry.hardware import (
 )
 from tapestry.hardware.mesh_text import mesh_text
 from tapestry.hardware.timing import seconds, step_ticks
+from tests.teg.test_graph_card import is_inert
 
 FIGURES = (int, float, Mapping)
 OWN_MESH = """
@@ -380,10 +381,31 @@ def test_a_device_stores_rows_unless_it_says_otherwise() -> None:
         device_from_dict(OWN_DEVICE | {"layouts": ["tiled"]})
 
 
-def test_a_notebook_shows_a_mesh_as_a_table_of_its_axes() -> None:
-    shown = replace(load_mesh("tpu-v5p-4x4x4"), name="<b>")._repr_html_()
-    assert "Mesh &lt;b&gt;: 64 devices" in shown and "<b>" not in shown
-    assert shown.count("<tr><td>") == 3
+def test_a_notebook_shows_the_figures_the_devices_and_the_axes_of_a_mesh() -> None:
+    shown = is_inert(replace(load_mesh("tpu-v5p-4x4x4"), name="<b>")._repr_html_())
+    assert {"Mesh <b>", "64 devices tpu-v5p", "102 GB", "2.765 TB/s", "459 Tflop/s bf16"} <= {
+        part for text in shown.texts for part in (text, *text.split(", "))
+    }
+    rows = shown.texts[shown.texts.index("latency") + 1 :]
+    assert rows == [text for axis in "xyz" for text in (axis, "4", "torus", "90 GB/s", "1.000 us")]
+    assert shown.tags.count("rect") == 64 + 16 + 4 + 1  # devices, and boxes of lines, of planes and of all
+
+
+@pytest.mark.parametrize("nodes", [64, 4096])
+def test_of_a_large_mesh_a_part_is_drawn(nodes: int) -> None:
+    shown = load_mesh(f"{nodes}x-dgx-h100")._repr_html_()
+    assert f"node: {nodes:,}, 8 drawn" in is_inert(shown).texts
+    assert len(shown) < 14_000
+
+
+def test_a_mesh_of_different_nodes_says_which_devices_it_has() -> None:
+    node = load_mesh("dgx-h100")
+    other = replace(node, device=replace(node.device, name="slow", vector_flops_per_s=1e12))
+    assert node.network is not None
+    shown = Mesh.of_nodes("mixed", [node, other], node.network)._repr_html_()
+    assert (
+        f"Nodes differ: {node.device.name}, slow. Figures are those of the slowest." in is_inert(shown).texts
+    )
 
 
 @pytest.mark.parametrize("name", node_names())

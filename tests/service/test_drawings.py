@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tapestry.service.drawings import NO_GROUP, drawing_document, groups_of
+from tapestry.service.drawings import drawing_document
 from tapestry.teg.builder import GraphBuilder
+from tapestry.teg.drawn_groups import NO_GROUP, groups_of
 from tapestry.teg.graph import Graph
 from tests.service.programs import two_layers
 

@@ -15,7 +15,7 @@ from tapestry.optimizer.analysis.frontier_verification import (
     TimedVerifier,
     by_importance,
 )
-from tapestry.optimizer.archive.report import representative_plans
+from tapestry.optimizer.archive.representatives import representative_plans
 from tapestry.optimizer.run.clock import Deadline, OutOfTime
 from tapestry.optimizer.run.workers import InlineExecutor
 from tapestry.service.frontier_checks import (

@@ -10,9 +10,9 @@ import pytest
 from tapestry.rewrites import RULES, Move, Provenance, catalog, find, saturate
 from tapestry.rewrites.correspondence import correspondence
 from tapestry.rewrites.rule import ExampleSizes
-from tapestry.service.drawings import NO_GROUP
 from tapestry.service.program_changes import changes_document
 from tapestry.teg.builder import GraphBuilder
+from tapestry.teg.drawn_groups import NO_GROUP
 from tapestry.teg.graph import Graph
 from tests.rewrites.test_pipelines import program
 

@@ -9,11 +9,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tapestry.service.cli.errors import OK, CommandError
-from tapestry.service.cli.output import print_json, quantity
+from tapestry.service.cli.output import print_json
 from tapestry.service.cli.repeating import repeat
 from tapestry.service.settings import database_url
 from tapestry.service.store import StoreError
 from tapestry.service.store.backup import Backup, back_up, dated_file, prune
+from tapestry.teg.readable import quantity
 
 
 def run(arguments: Namespace) -> int:

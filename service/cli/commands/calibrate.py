@@ -14,9 +14,10 @@ from tapestry.hardware.calibration.timed import Setting
 from tapestry.service.cli.errors import OK, CommandError
 from tapestry.service.cli.host_load import check_threads, load_before
 from tapestry.service.cli.mesh_files import check_new, write_mesh
-from tapestry.service.cli.output import print_json, print_table, quantity
+from tapestry.service.cli.output import print_json, print_table
 from tapestry.service.cli.progress import reporter
 from tapestry.teg.brief import counted
+from tapestry.teg.readable import quantity
 
 MOST_NAMES = 6  # that are printed with one reason
 

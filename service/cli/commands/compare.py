@@ -9,7 +9,7 @@ from typing import Any
 from tapestry.hardware.timing import PROBABILITY, TimeDifference, TimeEstimate
 from tapestry.service.cli.errors import OK, CommandError
 from tapestry.service.cli.frontier import certainty_of, difference_text, unit_of
-from tapestry.service.cli.output import print_json, print_table, quantity
+from tapestry.service.cli.output import print_json, print_table
 from tapestry.service.cli.searching import open_store
 from tapestry.service.comparison import FrontierMetrics, compare
 from tapestry.service.mesh_differences import same_figures
@@ -17,6 +17,7 @@ from tapestry.service.presentation import title_of
 from tapestry.service.recosting import ComparableCosts, comparable_costs
 from tapestry.service.run_comparison import common_objectives, option_differences, table_differences
 from tapestry.service.store import StoredRun, StoreError
+from tapestry.teg.readable import quantity
 
 
 def run(arguments: Namespace) -> int:

@@ -22,10 +22,10 @@ from tapestry.client import (
 )
 from tapestry.costmodel.known_objectives import objective_called
 from tapestry.optimizer import Progress
-from tapestry.optimizer.archive.report import representative_plans
+from tapestry.optimizer.archive.representatives import representative_plans
 from tapestry.service.cli.errors import FAILED, INTERNAL, OK, WRONG, CommandError
 from tapestry.service.cli.frontier import print_frontier
-from tapestry.service.cli.output import paint, print_json, print_table, quantity, verdict
+from tapestry.service.cli.output import paint, print_json, print_table, verdict
 from tapestry.service.cli.progress import Reporter, reporter
 from tapestry.service.cli.searching import exit_interrupted
 from tapestry.service.correlation import largest_rank_correlation
@@ -35,6 +35,7 @@ from tapestry.service.serving import ServiceServer, ServingError
 from tapestry.service.settings import ServiceSettings, SettingsError, service_settings
 from tapestry.teg.brief import counted
 from tapestry.teg.importers.files import GraphFileError
+from tapestry.teg.readable import quantity
 
 MESH = "dgx-h100"
 OBJECTIVES = ("time_s", "peak_memory_bytes", "traffic_bytes", "energy_j")

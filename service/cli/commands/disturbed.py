@@ -18,8 +18,9 @@ from tapestry.hardware.timing import TICKS_PER_S
 from tapestry.optimizer import Plan
 from tapestry.optimizer.analysis.verification import TOLERANCE, relative_errors
 from tapestry.service.cli.errors import CommandError
-from tapestry.service.cli.output import quantity, verdict
+from tapestry.service.cli.output import verdict
 from tapestry.teg.arrays import ArrayNamespace
+from tapestry.teg.readable import quantity
 from tapestry.teg.sharding.expand import ExplicitGraph, expand
 from tapestry.teg.sharding.mesh_shape import MeshShape
 

@@ -21,7 +21,7 @@ from tapestry.service.cli.errors import FAILED, OK, CommandError
 from tapestry.service.cli.frontier import memory_text, unit_of
 from tapestry.service.cli.history import History, is_file, read_history
 from tapestry.service.cli.marginal import print_marginal
-from tapestry.service.cli.output import column, paint, print_json, print_table, quantity
+from tapestry.service.cli.output import paint, print_json, print_table
 from tapestry.service.cli.progress import Reporter, reporter
 from tapestry.service.cli.searching import open_store, read_graph, read_mesh
 from tapestry.service.explaining import block_history_document, explanation_document, moves_of, unlike
@@ -29,6 +29,7 @@ from tapestry.service.presentation import title_of
 from tapestry.service.store import Store, StoreError, mesh_of
 from tapestry.teg.brief import counted
 from tapestry.teg.graph import Graph
+from tapestry.teg.readable import column, quantity
 from tapestry.teg.sharding.mesh_shape import MeshShape
 
 PATIENCE_S = 2.0

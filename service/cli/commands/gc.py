@@ -8,12 +8,13 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 
 from tapestry.service.cli.errors import OK, CommandError
-from tapestry.service.cli.output import print_json, quantity
+from tapestry.service.cli.output import print_json
 from tapestry.service.cli.repeating import repeat
 from tapestry.service.retention import Collected, Retention, collect
 from tapestry.service.settings import database_url
 from tapestry.service.store import Store, StoreError
 from tapestry.teg.brief import counted
+from tapestry.teg.readable import quantity
 
 
 def run(arguments: Namespace) -> int:

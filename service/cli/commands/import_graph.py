@@ -5,11 +5,12 @@ from __future__ import annotations
 from argparse import Namespace
 
 from tapestry.service.cli.errors import OK
-from tapestry.service.cli.output import print_json, print_table, quantity
+from tapestry.service.cli.output import print_json, print_table
 from tapestry.service.cli.searching import in_precision, read_graph, write_graph
 from tapestry.service.graphs import GraphSummary, SourceSummary, summarize
 from tapestry.service.storage import storage_document, storage_text
 from tapestry.teg.brief import counted
+from tapestry.teg.readable import quantity
 
 
 def run(arguments: Namespace) -> int:

@@ -12,8 +12,9 @@ from tapestry.hardware.layouts import Layout
 from tapestry.hardware.layouts.drawing import svg_of, text_of
 from tapestry.hardware.layouts.drawing.terminal import ASCII, MOST_COLUMNS, MOST_ROWS, UNICODE
 from tapestry.service.cli.errors import OK, CommandError
-from tapestry.service.cli.output import print_json, quantity
+from tapestry.service.cli.output import print_json
 from tapestry.service.layouts import LayoutFaults, describe, draw, read_layout
+from tapestry.teg.readable import quantity
 
 MARGIN, LEAST = 12, 6  # columns of text beside a drawing, columns of cells in the narrowest
 

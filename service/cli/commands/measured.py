@@ -28,8 +28,9 @@ from tapestry.service.cli.commands.disturbed import (
     whole_mesh_program,
 )
 from tapestry.service.cli.errors import CommandError
-from tapestry.service.cli.output import print_table, quantity, verdict
+from tapestry.service.cli.output import print_table, verdict
 from tapestry.teg.arrays import arrays_named
+from tapestry.teg.readable import quantity
 
 # What a recovery on processes does is what the simulator's does. The simulator counts lost bytes with padding.
 COUNTED = (

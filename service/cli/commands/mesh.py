@@ -9,10 +9,11 @@ from dataclasses import replace
 from tapestry.hardware import CatalogError, Mesh, device_schema, load_file, mesh_schema
 from tapestry.service.cli.errors import FAILED, OK, CommandError
 from tapestry.service.cli.mesh_files import check_new, write_mesh
-from tapestry.service.cli.output import paint, print_json, print_table, quantity
+from tapestry.service.cli.output import paint, print_json, print_table
 from tapestry.service.cli.searching import read_mesh
 from tapestry.service.store import mesh_to_document
 from tapestry.teg.brief import counted
+from tapestry.teg.readable import quantity
 
 
 def run(arguments: Namespace) -> int:

@@ -15,8 +15,9 @@ from tapestry.hardware import (
     node_names,
 )
 from tapestry.service.cli.errors import OK
-from tapestry.service.cli.output import print_json, print_table, quantity
+from tapestry.service.cli.output import print_json, print_table
 from tapestry.service.store import mesh_to_document
+from tapestry.teg.readable import quantity
 
 
 def run(arguments: Namespace) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 from tapestry.costmodel.known_objectives import objective_called
 from tapestry.costmodel.objective import Objective
 from tapestry.hardware import Mesh
-from tapestry.optimizer.archive.report import Identified, representative_plans
+from tapestry.optimizer.archive.representatives import Identified, representative_plans
 from tapestry.optimizer.requests import ReadRequest, read_request
 from tapestry.optimizer.run.clock import Deadline
 from tapestry.optimizer.run.learning import NO_PRIOR, Prior

@@ -14,13 +14,14 @@ from tapestry.hardware.simulator import PinnedRun, run_pinned
 from tapestry.hardware.timing import seconds
 from tapestry.optimizer.analysis.verification import TOLERANCE, relative_errors
 from tapestry.service.cli.errors import FAILED, OK, CommandError
-from tapestry.service.cli.output import print_json, print_table, quantity, verdict
+from tapestry.service.cli.output import print_json, print_table, verdict
 from tapestry.service.cli.tensors import warn_of_unread, write_outputs
 from tapestry.teg.arrays import arrays_named
 from tapestry.teg.evaluate import evaluate, random_inputs
 from tapestry.teg.graph import Graph
 from tapestry.teg.interface import pack_inputs
 from tapestry.teg.issues import listing
+from tapestry.teg.readable import quantity
 from tapestry.teg.sharding.external_graphs import ExternalProgram, verify_external
 
 

@@ -8,9 +8,10 @@ from typing import Any
 
 from tapestry.service.cli.errors import OK, CommandError
 from tapestry.service.cli.frontier import unit_of
-from tapestry.service.cli.output import print_json, print_table, quantity
+from tapestry.service.cli.output import print_json, print_table
 from tapestry.service.cli.searching import open_store
 from tapestry.service.store import RunOrder, RunSummary, StoreError
+from tapestry.teg.readable import quantity
 
 
 def run(arguments: Namespace) -> int:

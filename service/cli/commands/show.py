@@ -23,7 +23,7 @@ from tapestry.service.cli.frontier import (
     time_lines,
     unit_of,
 )
-from tapestry.service.cli.output import print_json, print_table, quantity
+from tapestry.service.cli.output import print_json, print_table
 from tapestry.service.cli.progress import place_text
 from tapestry.service.cli.searching import open_store
 from tapestry.service.leads import lead_among, time_of
@@ -41,6 +41,7 @@ from tapestry.service.store import ALIVE_S, Store, StoredPlan, StoredRun, StoreE
 from tapestry.service.tensor_moves import loading_document
 from tapestry.service.verdicts import UNTRUSTED, verdict_counts_text, verdict_of
 from tapestry.teg.brief import counted
+from tapestry.teg.readable import quantity
 
 NEWEST = 20
 PLACES_SHOWN = 4

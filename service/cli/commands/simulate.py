@@ -52,7 +52,7 @@ from tapestry.service.cli.named_tensors import (
     save_outputs,
     with_stored,
 )
-from tapestry.service.cli.output import print_json, print_table, quantity, verdict
+from tapestry.service.cli.output import print_json, print_table, verdict
 from tapestry.service.cli.searching import open_store, read_graph, read_mesh
 from tapestry.service.cli.tensors import read_values, warn_of_unread, write_outputs
 from tapestry.service.presentation import cost_model_document, title_of
@@ -61,6 +61,7 @@ from tapestry.service.tensor_moves import moves_to, with_moves
 from tapestry.teg.arrays import arrays_named
 from tapestry.teg.faults import ArgumentError
 from tapestry.teg.graph import Graph
+from tapestry.teg.readable import quantity
 from tapestry.teg.sharding.external_graphs import is_explicit
 
 PLAN = re.compile(r"([0-9a-f]+/)?[0-9a-f]+")

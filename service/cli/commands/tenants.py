@@ -9,10 +9,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tapestry.service.cli.errors import OK, CommandError
-from tapestry.service.cli.output import print_json, print_table, quantity
+from tapestry.service.cli.output import print_json, print_table
 from tapestry.service.cli.searching import open_store
 from tapestry.service.cli.values import NO_QUOTA
 from tapestry.service.store import QUOTAS, Store, StoreError
+from tapestry.teg.readable import quantity
 
 
 def run(arguments: Namespace) -> int:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tapestry.service.cli.errors import OK, CommandError
-from tapestry.service.cli.output import print_json, print_table, quantity
+from tapestry.service.cli.output import print_json, print_table
 from tapestry.service.cli.searching import open_store
 from tapestry.service.presentation import tensor_document
 from tapestry.service.store import NamedTensor, Store, StoreError, TensorValue
@@ -16,6 +16,7 @@ from tapestry.service.tensor_names import name_fault
 from tapestry.teg.dtypes import NAMES
 from tapestry.teg.faults import ArgumentError, joined, no_such
 from tapestry.teg.loading import LoadCost
+from tapestry.teg.readable import quantity
 from tapestry.teg.tensor_files import TensorFileError, read_tensors, write_tensors
 
 

@@ -6,11 +6,12 @@ from argparse import Namespace
 from typing import Any
 
 from tapestry.service.cli.errors import OK, CommandError
-from tapestry.service.cli.output import print_json, quantity
+from tapestry.service.cli.output import print_json
 from tapestry.service.cli.searching import read_graph, write_graph
 from tapestry.teg.brief import counted
 from tapestry.teg.flops import graph_flops
 from tapestry.teg.graph import Graph
+from tapestry.teg.readable import quantity
 from tapestry.teg.training import NotDifferentiable, TrainingStep, training_step
 from tapestry.teg.validate import InvalidGraphError
 

@@ -18,11 +18,12 @@ from tapestry.hardware.calibration.validation import Validation, median_error, o
 from tapestry.optimizer import canonicalize
 from tapestry.service.cli.errors import OK, CommandError
 from tapestry.service.cli.host_load import check_threads, load_before
-from tapestry.service.cli.output import print_json, print_table, quantity
+from tapestry.service.cli.output import print_json, print_table
 from tapestry.service.cli.progress import reporter
 from tapestry.service.cli.searching import open_store, read_graph, read_mesh
 from tapestry.service.store import NewMeasurement, StoreError, mesh_of
 from tapestry.teg.brief import counted
+from tapestry.teg.readable import quantity
 from tapestry.teg.sharding.expand import ExplicitGraph, expand
 from tapestry.teg.sharding.mesh_shape import MeshShape
 

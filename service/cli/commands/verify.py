@@ -18,13 +18,14 @@ from tapestry.optimizer.analysis.module_verification import (
     verify_recorded,
 )
 from tapestry.service.cli.errors import FAILED, OK, CommandError
-from tapestry.service.cli.output import print_json, quantity, verdict
+from tapestry.service.cli.output import print_json, verdict
 from tapestry.service.cli.searching import open_store
 from tapestry.service.store import StoreError, mesh_of
 from tapestry.teg.brief import counted
 from tapestry.teg.evaluate import random_inputs
 from tapestry.teg.importers import ImportFailure
 from tapestry.teg.importers.torch.ranks.process import record
+from tapestry.teg.readable import quantity
 
 
 def run(arguments: Namespace) -> int:

@@ -18,7 +18,7 @@ from tapestry.optimizer.analysis.frontier_verification import (
     by_importance,
     verified_until,
 )
-from tapestry.optimizer.archive.report import representative_plans
+from tapestry.optimizer.archive.representatives import representative_plans
 from tapestry.optimizer.run.clock import Deadline
 from tapestry.optimizer.run.workers import InlineExecutor
 from tapestry.teg.sharding.mesh_shape import MeshShape

@@ -11,7 +11,7 @@ import pytest
 from tapestry.hardware import device_from_dict, device_to_dict, load_mesh
 from tapestry.optimizer import Budget, Progress, Result
 from tapestry.optimizer.archive.fronts import hypervolume
-from tapestry.optimizer.archive.report import values_of
+from tapestry.optimizer.archive.representatives import values_of
 from tapestry.optimizer.placement.variation import RULES as PLACEMENT_RULES
 from tapestry.optimizer.run.workers import InlineExecutor
 from tapestry.rewrites import RULES

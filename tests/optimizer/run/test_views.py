@@ -1,15 +1,12 @@
-"""Tests of the views of a frontier: a table, a data frame, a figure."""
+"""Tests of the views of a frontier: a data frame, a figure."""
 
 from __future__ import annotations
 
-import re
 import sys
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
-from tapestry.costmodel.known_objectives import KnownObjectives
 from tapestry.optimizer import Result
 from tests.optimizer.searches import search
 
@@ -17,33 +14,6 @@ from tests.optimizer.searches import search
 @pytest.fixture(scope="module")
 def result() -> Result:
     return search(evaluations=300, rules=(), objectives=("time_s", "peak_memory_bytes", "traffic_bytes"))
-
-
-def test_a_notebook_shows_the_frontier_as_a_table(result: Result) -> None:
-    shown = result._repr_html_()
-    assert re.findall("<th>(.*?)</th>", shown) == [
-        *("plan", "time (s)", "peak_memory_bytes (B)", "traffic_bytes (B)", "moves", "devices")
-    ]
-    ids = re.findall("<tr><td>([0-9a-f]{12})</td>", shown)
-    assert ids == [
-        plan.id for plan in sorted(result.frontier, key=lambda plan: (plan.cost["time_s"], plan.id))
-    ]
-    assert f"<caption>attention on dgx-h100: {len(ids)} plans</caption>" in shown
-
-
-def test_a_cost_without_unit_is_headed_by_its_name(result: Result) -> None:
-    ratio = KnownObjectives().named("time_s*energy_j")
-    plans = tuple(replace(p, cost={**p.cost, ratio.name: 0.5}) for p in result.frontier)
-    shown = replace(result, objectives=(ratio,), frontier=plans)._repr_html_()
-    assert re.findall("<th>(.*?)</th>", shown) == ["plan", "time_s*energy_j", "moves", "devices"]
-
-
-def test_a_notebook_shows_a_plan_as_a_table_of_its_costs(result: Result) -> None:
-    plan = result.frontier[0]
-    named = replace(plan, graph=replace(plan.graph, name="<b>"))
-    shown = named._repr_html_()
-    assert "of &lt;b&gt;: " in shown and "<b>" not in shown
-    assert re.findall("<tr><td>(.*?)</td>", shown) == list(plan.cost)
 
 
 def test_a_data_frame_has_a_row_per_plan_and_a_column_per_cost(

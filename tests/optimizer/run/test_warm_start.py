@@ -13,7 +13,8 @@ import pytest
 from tapestry.costmodel.reference import reference_cost
 from tapestry.hardware import load_mesh
 from tapestry.optimizer import Checkpoint, Result, Snapshot
-from tapestry.optimizer.archive.report import costs_of, values_of
+from tapestry.optimizer.archive.report import costs_of
+from tapestry.optimizer.archive.representatives import values_of
 from tapestry.optimizer.run.options import RunOptions
 from tapestry.optimizer.run.planting import PLACED, fit
 from tapestry.optimizer.run.variants import new_variant

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from tapestry.service.cli.output import COLORS, column, paint, quantity, table
+from tapestry.service.cli.output import COLORS, paint, table
 from tapestry.service.correlation import largest_rank_correlation, rank_correlation
+from tapestry.teg.readable import column, quantity
 
 
 @pytest.mark.parametrize(

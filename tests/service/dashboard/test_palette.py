@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tapestry.service.dashboard
+from tapestry.teg.html_card import TOKENS as CARD_TOKENS
 
 TOKENS = Path(tapestry.service.dashboard.__file__).parent / "static" / "styles" / "tokens.css"
 # Machado, Oliveira, Fernandes (2009), full severity, on linear RGB: no blindness, protan, deutan, tritan.
@@ -34,6 +35,11 @@ def test_colors_of_series_and_mesh_axes_differ_to_all_eyes(scheme: int, surface:
     behind = _luminance(_linear(surface))
     for one in map(_luminance, colors):
         assert (max(one, behind) + 0.05) / (min(one, behind) + 0.05) >= LEAST_CONTRAST
+
+
+def test_cards_in_notebooks_have_the_colors_of_the_pages() -> None:
+    found = re.findall(r"--([\w-]+): light-dark\((#\w+), (#\w+)\)", TOKENS.read_text())
+    assert {name: (light, dark) for name, light, dark in found}.items() >= CARD_TOKENS.items()
 
 
 def _linear(text: str) -> np.ndarray:

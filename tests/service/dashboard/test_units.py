@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tapestry.service.cli.output import column, quantity
 from tapestry.service.dashboard import STATIC
 from tapestry.service.plan_differences import name_without_numbers
+from tapestry.teg.readable import column, quantity
 
 SOURCE = "".join(
     (STATIC / "scripts" / name).read_text().replace("export ", "") for name in ("units.js", "site-names.js")
