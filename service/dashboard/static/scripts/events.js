@@ -4,12 +4,16 @@
  */
 
 import { Problem } from "./api.js";
+import { leaving, pageIsSeen, takePlace } from "./places.js";
 
 /** @typedef {{number: number, kind: string, data: any}} RunEvent */
 /** @typedef {"connecting" | "open" | "lost" | "over"} Connection */
 
 const FIRST_PAUSE_MS = 1000;
 const LONGEST_PAUSE_MS = 15000;
+const HIDDEN_MS = 2000; // a page that nobody sees holds no connection
+const TURN_MS = 700; // a page without a place reads for so long,
+const BETWEEN_TURNS_MS = 3000; // and so often
 const SILENCE_MS = 40000; // the service says at least every 15 s that it is there
 
 /**
@@ -34,16 +38,31 @@ async function read(path, listener, signal) {
   let pause = FIRST_PAUSE_MS;
   listener.onConnection("connecting");
   while (!signal.aborted && !listener.isOver()) {
+    await pageIsSeen(signal);
+    const giveBack = await takePlace();
+    const leave = leaving({ hasPlace: giveBack !== null, turnMs: TURN_MS, hiddenMs: HIDDEN_MS });
     try {
-      for await (const events of streamed(path, last, signal, () => listener.onConnection("open"))) {
+      const either = AbortSignal.any([signal, leave.signal]);
+      const onOpen = () => {
+        leave.opened();
+        listener.onConnection("open");
+      };
+      for await (const events of streamed(path, last, either, onOpen)) {
         last = events[events.length - 1].number;
         pause = FIRST_PAUSE_MS;
         listener.onEvents(events);
       }
     } catch (error) {
       if (error instanceof Problem && error.status >= 400 && error.status < 500) break; // it will not get better
+    } finally {
+      leave.end();
+      giveBack?.();
     }
     if (signal.aborted || listener.isOver()) break;
+    if (leave.signal.aborted) {
+      if (!giveBack) await waited(BETWEEN_TURNS_MS, signal);
+      continue;
+    }
     listener.onConnection("lost", pause);
     await waited(pause, signal);
     pause = Math.min(2 * pause, LONGEST_PAUSE_MS);
@@ -101,7 +120,12 @@ function parse(block) {
 /** @param {number} pause @param {AbortSignal} signal */
 function waited(pause, signal) {
   return new Promise((resolve) => {
-    const timer = setTimeout(resolve, pause);
-    signal.addEventListener("abort", () => (clearTimeout(timer), resolve(undefined)), { once: true });
+    const end = () => {
+      clearTimeout(timer);
+      signal.removeEventListener("abort", end);
+      resolve(undefined);
+    };
+    const timer = setTimeout(end, pause);
+    signal.addEventListener("abort", end);
   });
 }
