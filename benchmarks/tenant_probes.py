@@ -37,6 +37,7 @@ METHODS = ("get", "post", "put", "patch", "delete")
 MADE = re.compile(
     r"\b[0-9a-f]{12}\b|[0-9-]{10}T[0-9:.+]{14,}"
 )  # ids and moments of what was made for the answer
+JOBS = ("execution_id", "batch_id", "import_id", "measurement_id")
 COMMON = {"dtype": "bf16", "member": "bf16"}  # parameters of paths that are no ids: the same for every tenant
 HOW = ImportRequest(False, "probe", ".mlir", {}, (), 2**20, 100, {})
 MODULE = b"func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> { return %x : tensor<2xf32> }"
@@ -150,16 +151,14 @@ class ProbedOperation:
 
 def unknown_like(ids: Mapping[str, str]) -> dict[str, str]:
     """Return ids of the same form that nobody has."""
-    run, plan, execution, batch, imported = (secrets.token_hex(6) for _ in range(5))
+    run, plan, *jobs = (secrets.token_hex(6) for _ in range(2 + len(JOBS)))
     graph, tensor = secrets.token_hex(16), secrets.token_hex(3)
-    return _ids(graph, run, f"{run}-{plan}", execution, batch, imported, tensor) | {"MINE": ids["MINE"]}
+    return _ids(graph, run, f"{run}-{plan}", tensor, *jobs) | {"MINE": ids["MINE"]}
 
 
-def _ids(
-    graph: str, run: str, plan: str, execution: str, batch: str, imported: str, tensor: str
-) -> dict[str, str]:
-    named = {"graph_id": graph, "run_id": run, "plan_id": plan, "execution_id": execution, "batch_id": batch}
-    return named | {"import_id": imported, "name": tensor, "GRAPH": graph, "RUN": run, "TENSOR": tensor}
+def _ids(graph: str, run: str, plan: str, tensor: str, *jobs: str) -> dict[str, str]:
+    named = {"graph_id": graph, "run_id": run, "plan_id": plan, **dict(zip(JOBS, jobs, strict=True))}
+    return named | {"name": tensor, "GRAPH": graph, "RUN": run, "TENSOR": tensor}
 
 
 def other_tenant(http: httpx.Client, store: Store, tenant: str, graph: Graph) -> dict[str, str]:
@@ -182,7 +181,9 @@ def other_tenant(http: httpx.Client, store: Store, tenant: str, graph: Graph) ->
     http.get(f"/v1/imports/{import_id}").raise_for_status()
     tensor = secrets.token_hex(3)
     mine.tensors.put({tensor: TensorValue.of(np.ones(9, np.float32))}, datetime.now(UTC))
-    return _ids(graph_id, run_id, plan_id, execution, batch_id, import_id, tensor)
+    measured = {"seconds": 1.0, "measured_on": "elsewhere"}
+    answer = http.post(f"/v1/plans/{plan_id}/measurements", json=measured).raise_for_status()
+    return _ids(graph_id, run_id, plan_id, tensor, execution, batch_id, import_id, answer.json()["id"])
 
 
 def probe_all(

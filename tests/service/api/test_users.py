@@ -41,6 +41,7 @@ def anywhere(store_url: str) -> Iterator[Service]:
 def ids_of(world: World, mine: str) -> dict[str, str]:
     ids = {"graph_id": world.graph, "run_id": world.run, "plan_id": world.plan, "name": TENSOR}
     ids |= {"execution_id": world.execution, "batch_id": world.batch, "import_id": world.imported}
+    ids |= {"measurement_id": world.measurement}
     return ids | {"GRAPH": world.graph, "RUN": world.run, "TENSOR": TENSOR, "MINE": mine}
 
 
