@@ -5,7 +5,7 @@ Parameters and constants that one block reads are counted in it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
@@ -129,11 +129,16 @@ def _sorted(nodes: Sequence[FoldedNode], arrows: Collection[tuple[int, int]]) ->
     return FoldedProgram([nodes[n] for n in order], kept)
 
 
+ClassOf = Callable[[Sequence[BlockLike]], str]  # the class of a box by its blocks, empty for none
+
+
 def boxes(
-    graph: GraphLike, groups: DrawnGroups, program: FoldedProgram, most: int
+    graph: GraphLike, groups: DrawnGroups, program: FoldedProgram, most: int, class_of: ClassOf | None = None
 ) -> tuple[list[SvgNode], list[Arrow]]:
     """Return what is drawn of a folded program: a box per node, beyond `most` one that counts the rest."""
     shown = [_box(graph, groups, node) for node in program.nodes[:most]]
+    if class_of is not None:
+        shown = [box._replace(kind=f"{box.kind} {class_of(box.blocks)}".strip()) for box in shown]
     rest = program.nodes[most:]
     if rest:
         blocks = tuple(block for node in rest for block in node.blocks)

@@ -11,7 +11,7 @@ from math import prod
 from tapestry.teg.brief import brief, counted
 from tapestry.teg.drawn_graph import BlockLike, GraphLike
 from tapestry.teg.drawn_groups import DrawnGroups, groups_of
-from tapestry.teg.folding import FoldedProgram, boxes, folded
+from tapestry.teg.folding import ClassOf, FoldedProgram, boxes, folded
 from tapestry.teg.html_card import Html, card, figures, paragraph, table
 from tapestry.teg.html_card import folded as folded_part
 from tapestry.teg.html_card import picture as picture_part
@@ -41,7 +41,7 @@ def graph_card(graph: GraphLike, flops: int | None = None) -> str:
                     ("work", "" if flops is None else quantity(flops, "flop")),
                 )
             ),
-            *_pictures(graph),
+            *pictures(graph),
             _operators(computing),
             folded_part("Inputs and outputs", [_interface(graph)]),
         ),
@@ -66,13 +66,13 @@ def _parameters(graph: GraphLike) -> str:
     return f"{quantity(elements, '')} in {quantity(sum(t.type.size_bytes for t in held), 'B')}"
 
 
-def _pictures(graph: GraphLike) -> list[Html]:
+def pictures(graph: GraphLike, class_of: ClassOf | None = None) -> list[Html]:
     """Draw the program: open where that is small, or else folded, and one of the layers that repeat most."""
     groups = groups_of(graph)
     whole = folded(graph, groups, range(len(groups.names)))
     if len(whole.nodes) <= MOST_NODES or not groups.names:
-        return [_drawn(graph, groups, whole, "Diagram")]
-    drawn = [_drawn(graph, groups, folded(graph, groups), "Diagram, layers that repeat folded")]
+        return [_drawn(graph, groups, whole, "Diagram", class_of)]
+    drawn = [_drawn(graph, groups, folded(graph, groups), "Diagram, layers that repeat folded", class_of)]
     sizes = Counter(groups.of_block.values())
     series = [g for g in dict.fromkeys(groups.parents) if g >= 0]
     largest = max(
@@ -81,11 +81,13 @@ def _pictures(graph: GraphLike) -> list[Html]:
     members = [k for k, parent in enumerate(groups.parents) if parent == largest]
     inside = folded(graph, groups, within=members[0])
     caption = f"{groups.names[members[0]]}, the first of {len(members):,}"
-    return [*drawn, _drawn(graph, groups, inside, caption)]
+    return [*drawn, _drawn(graph, groups, inside, caption, class_of)]
 
 
-def _drawn(graph: GraphLike, groups: DrawnGroups, program: FoldedProgram, caption: str) -> Html:
-    shown, arrows = boxes(graph, groups, program, MOST_NODES)
+def _drawn(
+    graph: GraphLike, groups: DrawnGroups, program: FoldedProgram, caption: str, class_of: ClassOf | None
+) -> Html:
+    shown, arrows = boxes(graph, groups, program, MOST_NODES, class_of)
     return picture_part(picture(f"{graph.name}: {caption}", shown, arrows), caption)
 
 

@@ -32,6 +32,14 @@ TOKENS: Mapping[str, tuple[str, str]] = {
     "mark-smallest": ("#087f5b", "#63e6be"),
     "mark-knee": ("#1a202c", "#ffffff"),
     "grid": ("#e6e9ef", "#272f3c"),
+    "series-1": ("#1f6fd6", "#5b9bff"),
+    "series-2": ("#d4620a", "#f4a24a"),
+    "series-3": ("#17a57b", "#1f9e74"),
+    "series-4": ("#8e2a8b", "#e7a6f0"),
+    "series-5": ("#9f7ed6", "#b08fc9"),
+    "series-6": ("#1b735b", "#99f2e0"),
+    "series-7": ("#1b0fa1", "#0e64e5"),
+    "series-8": ("#5e2024", "#bd3a2b"),
 }
 _DARK = ('[data-jp-theme-light="false"]', ".vscode-dark", '[data-theme="dark"]')
 _RULES = """
@@ -62,6 +70,8 @@ C .tp-picture .teg rect{fill:var(--tp-surface);stroke:var(--tp-line-strong)}
 C .tp-picture .teg .source rect,C .tp-picture .teg .sink rect{fill:var(--tp-sunken)}
 C .tp-picture .teg .fold rect{fill:var(--tp-accent-soft);stroke:var(--tp-accent)}
 C .tp-picture .teg path{stroke:var(--tp-line-strong)}
+C i[class]{display:inline-block;width:12px;height:12px;border-radius:3px;margin-right:6px;vertical-align:-1px}
+C .tp-entry{display:inline-block;margin-right:16px}
 C .tp-plot text{fill:var(--tp-muted);font-size:11px}C .tp-plot line{stroke:var(--tp-grid)}
 C .tp-plot .tp-axis{stroke:var(--tp-line-strong)}C .tp-plot polyline{fill:none;stroke:var(--tp-line-strong)}
 C .tp-plot polyline{stroke-dasharray:2 3}C .tp-plot circle{fill:var(--tp-compute)}
@@ -69,12 +79,18 @@ C .tp-plot .tp-fastest{fill:var(--tp-mark-fastest)}C .tp-plot .tp-knee{fill:var(
 C .tp-plot .tp-smallest{fill:var(--tp-mark-smallest)}
 """
 CLASS = "tapestry-card"
+SERIES = 8  # colors that all eyes tell apart
 
 
 def _style() -> str:
     tokens = "".join(f"--tp-{name}:light-dark({light},{dark});" for name, (light, dark) in TOKENS.items())
     dark = ",".join(f"{place} .{CLASS}" for place in _DARK)
-    rules = _RULES.replace("\n", "").replace("C{", f".{CLASS}{{").replace("C ", f".{CLASS} ")
+    series = "".join(
+        f"C .tp-s{k}{{background:var(--tp-series-{k})}}"
+        f"C .tp-picture .teg .tp-s{k} rect{{stroke:var(--tp-series-{k});stroke-width:2.5}}"
+        for k in range(1, SERIES + 1)
+    )
+    rules = (_RULES + series).replace("\n", "").replace("C{", f".{CLASS}{{").replace("C ", f".{CLASS} ")
     return f".{CLASS}{{{tokens}}}{rules}{dark}{{color-scheme:dark}}"
 
 
@@ -123,6 +139,20 @@ def picture(svg: str, caption: str) -> Html:
     """Return an SVG element that scrolls, with its caption."""
     drawn = f'<div class="tp-scrolls tp-picture">{svg}</div>'
     return Html(f"<figure><figcaption>{text_of(caption)}</figcaption>{drawn}</figure>")
+
+
+def legend(texts: Sequence[str]) -> Html:
+    """Return texts beside the colors of the series; at most `SERIES`."""
+    shown = [
+        f'<span class="tp-entry"><i class="{series_class(k)}"></i>{text_of(text)}</span> '
+        for k, text in enumerate(texts[:SERIES])
+    ]
+    return Html(f"<p>{''.join(shown)}</p>" if shown else "")
+
+
+def series_class(number: int) -> str:
+    """Return the class of boxes in the color of a series, numbered from 0."""
+    return f"tp-s{number + 1}"
 
 
 def folded(summary: str, parts: Iterable[Html]) -> Html:

@@ -17,11 +17,14 @@ from tapestry.optimizer.analysis.split_words import (
 )
 from tapestry.optimizer.archive.representatives import representative_plans
 from tapestry.optimizer.run.frontier_chart import ChartAxis, ChartPoint, frontier_chart, roles_by_id
+from tapestry.optimizer.run.plan_colors import PlanColors
 from tapestry.optimizer.run.views import FrontierView, PlanView
 from tapestry.teg.brief import brief, counted, enumerated
 from tapestry.teg.flops import flops_by_block
 from tapestry.teg.graph import Graph
-from tapestry.teg.html_card import Html, card, chip, figures, paragraph, picture, table
+from tapestry.teg.graph_card import pictures
+from tapestry.teg.html_card import Html, card, chip, figures, legend, paragraph, picture, table
+from tapestry.teg.html_card import folded as folded_part
 from tapestry.teg.readable import column, quantity
 from tapestry.teg.sharding.boundary import with_boundary
 from tapestry.teg.sharding.placement import Placements
@@ -70,10 +73,20 @@ def plan_card(plan: CheckedPlan) -> str:
         (
             figures(_headline(plan)),
             *map(paragraph, decisions_in_words(plan.graph, plan.placements)),
+            *_diagram(plan),
             table("Costs", ("cost", "value", "what it is"), rows, (1,)),
         ),
         (feasible, unverified),
     )
+
+
+def _diagram(plan: CheckedPlan) -> list[Html]:
+    """Return the folded diagram of a plan that splits anything or has stages, in the colors of that."""
+    colors = PlanColors(plan.graph, plan.placements)
+    if not colors.names:
+        return []
+    drawn = [legend(colors.legend), *pictures(plan.graph, colors.class_of)]
+    return [folded_part(f"Diagram: {colors.title.lower()}", drawn)]
 
 
 def _headline(plan: CheckedPlan) -> Iterator[tuple[str, str]]:

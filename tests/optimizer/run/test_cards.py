@@ -11,8 +11,12 @@ from tapestry.costmodel.known_objectives import KnownObjectives, objective_calle
 from tapestry.optimizer import Plan, Result
 from tapestry.optimizer.archive.representatives import representative_plans
 from tapestry.optimizer.run.frontier_chart import ChartAxis, ChartPoint, frontier_chart
+from tapestry.optimizer.run.plan_colors import PlanColors
 from tapestry.teg.readable import column, quantity
+from tapestry.teg.sharding.placement import Placements, whole_placement
+from tapestry.teg.sharding.stages import parse_stages
 from tests.optimizer.searches import search
+from tests.service.programs import two_layers
 from tests.teg.test_graph_card import HOSTILE, Reader, is_inert
 
 
@@ -88,6 +92,38 @@ def split_plans(result: Result) -> list[Plan]:
 def test_what_splits_the_work_is_named(result: Result) -> None:
     words = [text for plan in split_plans(result) for text in Reader(plan._repr_html_()).texts]
     assert any(text.startswith("Split over gpu: ") and text.endswith("of the work).") for text in words)
+
+
+def test_the_diagram_of_a_plan_has_the_colors_of_its_splits(result: Result) -> None:
+    plan = split_plans(result)[0]
+    shown = is_inert(plan._repr_html_())
+    colors = PlanColors(plan.graph, plan.placements)
+    assert "Diagram: split over mesh axes" in shown.texts and set(colors.legend) <= set(shown.texts)
+    assert all(" over gpu" in name for name in colors.names)
+    used = {
+        word
+        for name, value in shown.attributes
+        if name == "class"
+        for word in value.split()
+        if word[:4] == "tp-s"
+    }
+    assert {colors.class_of([b]) for b in plan.graph.blocks} - {""} <= used
+    alone = result.frontier[0]
+    whole = replace(alone, placements=Placements())
+    assert "Diagram: split over mesh axes" not in is_inert(whole._repr_html_()).texts
+
+
+def test_the_diagram_of_a_pipeline_has_the_colors_of_its_stages() -> None:
+    graph = two_layers()
+    placed = {
+        site: replace(whole_placement(graph.by_site[site]), part=part)
+        for site, part in (("hidden", 0), ("active", 0), ("y", 1))
+    }
+    colors = PlanColors(graph, Placements(placed, stages=parse_stages("2 x gpipe")))
+    assert (colors.title, colors.names) == ("Stages", ["part 0", "part 1"])
+    classes = [colors.class_of([graph.by_site[site]]) for site in ("x", "hidden", "active", "y")]
+    assert classes == ["", "tp-s1", "tp-s1", "tp-s2"]
+    assert colors.class_of(graph.blocks) == "tp-s3"  # several
 
 
 def test_an_infeasible_plan_says_so(result: Result) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
 from tapestry.service.examples import DEMO_MODEL, example_model
@@ -14,6 +15,7 @@ from tapestry.teg.document import dumps
 from tapestry.teg.graph import Graph
 from tests.rewrites.test_pipelines import program
 from tests.service.dashboard.conftest import Open
+from tests.service.dashboard.test_accessibility import GRAVE
 from tests.service.processes import Service
 from tests.service.test_program_changes import activations
 
@@ -156,3 +158,17 @@ def test_the_address_shows_what_changed(idle_service: Service, visit: Open) -> N
     page = visit(idle_service, f"/graphs/{graph}#changes")
     expect(page.locator("#changes-words")).to_contain_text("10 removed")
     expect(page.locator("#show-changes")).to_be_hidden()
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1400), ("dark", 390)])
+def test_nothing_grave_is_found_on_what_changed(
+    idle_service: Service, visit: Open, scheme: Literal["light", "dark"], width: int
+) -> None:
+    graph = rewritten(idle_service, activations(7), ["fuse_cells"])
+    page = visit(idle_service, f"/graphs/{graph}#changes", scheme=scheme, width=width)
+    expect(page.locator("#changes-words")).to_contain_text("14 removed")
+    page.locator("#changes-table button").first.click()
+    expect(page.locator("#selected-change h3")).to_be_visible()
+    violations = Axe().run(page).response["violations"]
+    assert [each["id"] for each in violations if each["impact"] in GRAVE] == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
