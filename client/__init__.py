@@ -9,6 +9,15 @@ if not __name__.startswith("tapestry."):
     raise ImportError("import tapestry.client: imported as client, its classes would exist twice")
 
 from tapestry.client.clients import AsyncClient, Client
+from tapestry.client.comparison_records import (
+    ComparedPlan,
+    ComparedRun,
+    DecisionComparison,
+    DecisionGroup,
+    DifferenceRecord,
+    PlanComparison,
+    RunComparison,
+)
 from tapestry.client.errors import (
     ImportCancelledError,
     NoPlanError,
@@ -45,6 +54,11 @@ __all__ = [
     "BoundScopeRecord",
     "ClassTimeRecord",
     "Client",
+    "ComparedPlan",
+    "ComparedRun",
+    "DecisionComparison",
+    "DecisionGroup",
+    "DifferenceRecord",
     "EventRecord",
     "FinishedSearch",
     "Frontier",
@@ -55,10 +69,12 @@ __all__ = [
     "MeasurementRecord",
     "NoPlanError",
     "ObjectiveRecord",
+    "PlanComparison",
     "PlanDetail",
     "PlanRecord",
     "ProblemError",
     "Retries",
+    "RunComparison",
     "RunDetail",
     "RunFailedError",
     "RunRecord",

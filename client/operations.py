@@ -1,4 +1,4 @@
-"""All operations of both clients: those on programs, runs and plans, and a whole search."""
+"""All operations of both clients: those on programs, runs, plans and comparisons, and a whole search."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Unpack
 
 from tapestry.client.calls import Steps
+from tapestry.client.comparison_operations import ComparisonOperations
 from tapestry.client.operation import operation
 from tapestry.client.plan_operations import PlanOperations
 from tapestry.client.program_operations import OnImport, ProgramOperations
@@ -14,7 +15,7 @@ from tapestry.client.records import FinishedSearch
 from tapestry.client.run_operations import OnEvent, RunKeywords, RunOperations
 
 
-class Operations(ProgramOperations, RunOperations, PlanOperations):
+class Operations(ProgramOperations, RunOperations, PlanOperations, ComparisonOperations):
     """All operations of a client."""
 
     @operation
