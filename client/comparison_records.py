@@ -119,7 +119,7 @@ class DecisionGroup(Record):
 
 @dataclass(frozen=True, repr=False)
 class DecisionComparison(Record):
-    """How many `blocks` any plan has, about how many of them all decide the same (`equal`), and the others."""
+    """The numbers of `blocks` of all plans, and of those about which all decide the same (`equal`); others by group."""
 
     blocks: int
     equal: int

@@ -47,12 +47,17 @@ def compare(
     Raises:
         ValueError: an empty frontier, or no objective.
     """
-    if not objectives:
-        raise ValueError("the two runs have no objective in common")
-    if not first or not second:
-        raise ValueError("a run without plans cannot be compared")
+    if fault := comparison_fault((first, second), objectives):
+        raise ValueError(fault)
     (one, other), _ = compare_all((first, second), objectives)
     return one, other
+
+
+def comparison_fault(frontiers: Sequence[Costs], objectives: Sequence[str]) -> str:
+    """Return why frontiers cannot be compared; empty: they can."""
+    if not objectives:
+        return "the runs have no objective in common"
+    return "" if all(frontiers) else "a run without plans cannot be compared"
 
 
 def compare_all(

@@ -53,8 +53,8 @@ def run_comparison_document(store: TenantStore, run_ids: Sequence[str]) -> dict[
                 "hypervolume": found.hypervolume,
                 "best": dict(found.best),
                 "alone": found.strictly_better,
-                "points": _points(frontiers[run.summary.id], comparable.costs[run.summary.id], names),
-                "history": hypervolumes_over_time(_events(store, run.summary.id), names, reference),
+                "points": points_of(frontiers[run.summary.id], comparable.costs[run.summary.id], names),
+                "history": history_of(store, run.summary.id, names, reference),
             }
             for run, found in zip(runs, metrics, strict=True)
         ],
@@ -100,13 +100,21 @@ def mesh_notes(runs: Sequence[StoredRun]) -> list[str]:
     ]
 
 
-def _points(
+def points_of(
     plans: Sequence[StoredPlan], costs: Sequence[Mapping[str, float]], names: Sequence[str]
 ) -> list[dict[str, Any]]:
+    """Return plans with their costs by these names, each as it is compared."""
     return [
         {"plan": plan.public_id, "cost": {name: cost[name] for name in names}}
         for plan, cost in zip(plans, costs, strict=True)
     ]
+
+
+def history_of(
+    store: TenantStore, run_id: str, names: Sequence[str], reference: Mapping[str, float]
+) -> list[list[float]] | None:
+    """Return how the hypervolume of a stored run grew; see `hypervolumes_over_time`."""
+    return hypervolumes_over_time(_events(store, run_id), names, reference)
 
 
 def hypervolumes_over_time(

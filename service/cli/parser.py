@@ -103,7 +103,7 @@ COMMANDS: tuple[Command, ...] = (
         service.worker,
         "worker",
     ),
-    Command("compare", "compare the frontiers of two stored runs", plans.compare, "compare"),
+    Command("compare", "compare two to four stored runs, or plans", plans.compare, "compare"),
     Command("backup", "copy the whole database into one file, while others use it", service.backup, "backup"),
     Command("doctor", "check the installation, the database and the service", service.doctor, "doctor"),
     Command("restore", "restore a copy of a database into an empty one", service.restore, "restore"),

@@ -113,7 +113,7 @@ def test_every_option_that_differs_is_reported(
 
 
 def test_an_unknown_run_cannot_be_compared(tapestry: Run, searched: str) -> None:
-    assert "there is no run 'zzz'" in complaint(tapestry("compare", searched, "zzz"))
+    assert "there is no run and no plan 'zzz'" in complaint(tapestry("compare", searched, "zzz"))
 
 
 def test_a_search_starts_from_a_stored_frontier(tapestry: Run, document: Path, searched: str) -> None:

@@ -25,6 +25,7 @@ from tapestry.service.cli.frontier import (
 )
 from tapestry.service.cli.output import print_json, print_table
 from tapestry.service.cli.progress import place_text
+from tapestry.service.cli.references import find_run_or_plan
 from tapestry.service.cli.searching import open_store
 from tapestry.service.leads import lead_among, time_of
 from tapestry.service.lifecycle import is_ended
@@ -54,7 +55,7 @@ def run(arguments: Namespace) -> int:
         if arguments.reference is None:
             _runs(store, arguments.json)
         else:
-            found = _find(store, arguments.reference)
+            found = find_run_or_plan(store, arguments.reference)
             if isinstance(found, StoredRun):
                 _run(found, _place(store, found), arguments.json)
             else:
@@ -64,23 +65,6 @@ def run(arguments: Namespace) -> int:
     finally:
         store.close()
     return OK
-
-
-def _find(store: Store, reference: str) -> StoredRun | StoredPlan:
-    """Find the object that a reference names: a run if there is such a run, else a plan."""
-    if "/" in reference:
-        return store.plans.find(reference)
-    try:
-        return store.runs.find(reference)
-    except StoreError as no_run:
-        try:
-            return store.plans.find(reference)
-        except StoreError as no_plan:
-            if "not one" in str(no_run) or "not one" in str(no_plan):
-                raise (no_run if "not one" in str(no_run) else no_plan) from None
-            raise StoreError(
-                f"there is no run and no plan {reference!r}; `tapestry show` lists the runs"
-            ) from None
 
 
 def _runs(store: Store, as_json: bool) -> None:

@@ -126,9 +126,13 @@ def _values(parser: Parser) -> None:
 
 
 def compare(parser: Parser) -> None:
-    """Add the options of `compare`: the two runs."""
-    parser.add_argument("first", metavar="RUN", help="a stored run, by its id or a prefix of it")
-    parser.add_argument("second", metavar="RUN", help="the run to compare it with")
+    """Add the options of `compare`: the runs or plans."""
+    parser.add_argument(
+        "references",
+        metavar="RUN|PLAN",
+        nargs="+",
+        help="two to four stored runs, or plans (`PLAN` or `RUN/PLAN`); a prefix is enough",
+    )
     store(parser)
     as_json(parser)
 

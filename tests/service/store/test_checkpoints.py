@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tapestry.costmodel.version import COST_MODEL_VERSION
+from tapestry.optimizer.archive.origin import EARLIER_RUN, SEED, PlanOrigin
 from tapestry.service.store import Job, Store, StoreError
 from tests.service.programs import NOON, finished_run, two_layers, verified
 from tests.service.store.submissions import LEASE_S, contents, later, plans, update_of
@@ -63,6 +64,21 @@ def test_a_checkpoint_is_seen_as_a_whole(store: Store, job: Job) -> None:
     }
     assert (frontier.data["removed"], frontier.data["size"]) == ([], 2)
     assert rules.data == {"reshard": {"applied": 100, "improved": 3}}
+
+
+def test_a_plan_that_comes_back_has_the_origin_that_it_had_first(store: Store, job: Job) -> None:
+    seed, found = PlanOrigin(SEED, "data parallel 8"), PlanOrigin(EARLIER_RUN)
+    first, other = plans((1e-3, 2**30), (2e-3, 2**20))
+    store.jobs.checkpoint(job, later(2), LEASE_S, update_of([replace(first, origin=seed), other]))
+    store.jobs.checkpoint(job, later(3), LEASE_S, update_of(removed=[first.id]))
+    seen = last_event(store, job)
+    store.jobs.checkpoint(job, later(4), LEASE_S, update_of([replace(first, origin=found)]))
+    origins = {plan.id: plan.origin for plan in store.runs.frontier(job.subject)}
+    assert origins == {first.id: seed.to_json(), other.id: None}
+    events = [event.data for event in store.runs.events(job.subject, seen) if event.kind == "frontier"]
+    assert [plan["origin"] for event in events for plan in event["added"]] == [seed.to_json()]
+    key = next(plan.key for plan in store.runs.frontier(job.subject) if plan.id == first.id)
+    assert store.plans.load(key).origin == seed
 
 
 def test_the_next_checkpoint_replaces_the_state_and_adds_to_the_history(store: Store, job: Job) -> None:
