@@ -107,7 +107,7 @@ def draw(layout: Layout, most_rows: int = MOST_ROWS, most_columns: int = MOST_CO
 
 def _located(layout: Layout, offset: int, coords: Sequence[int] | None) -> dict[str, Any]:
     buffer, slot = divmod(offset, layout.buffer_elements)
-    bit = slot * layout.element_bits if _is_plain(layout) else None
+    bit = slot * layout.element_bits if is_plain(layout) else None
     return {
         "coordinates": None if coords is None else list(coords),
         "is_padding": coords is None,
@@ -120,7 +120,7 @@ def _located(layout: Layout, offset: int, coords: Sequence[int] | None) -> dict[
     }
 
 
-def _is_plain(layout: Layout) -> bool:
+def is_plain(layout: Layout) -> bool:
     """Return whether a buffer holds its elements and nothing else; block floats store exponents among them."""
     plain = -(-layout.buffer_elements * layout.element_bits // 8)
     return layout.size_bytes == layout.buffer_count * plain

@@ -25,6 +25,7 @@ from tapestry.service import importing
 from tapestry.service.api.packing import GZIP_LEVEL, gzipped_json
 from tapestry.service.explaining import block_histories_document, explanation_document, moves_of
 from tapestry.service.importing import SaveResult
+from tapestry.service.layout_maps import layout_map
 from tapestry.service.layouts import LayoutFaults, describe, read_layout
 from tapestry.service.layouts import draw as diagram_of
 from tapestry.service.plan_graphs import ExplicitRefusal, explicit_portions, rewritten_portions
@@ -222,6 +223,14 @@ def describe_layout(
         return describe(read_layout(text, dtype), at, offset), ()
     except LayoutFaults as error:
         return {}, tuple(Fault(*fault) for fault in error.faults)
+
+
+def map_layout(text: str, dtype: str | None) -> tuple[bytes, tuple[Fault, ...]]:
+    """Map the elements of a layout to slots and back, as gzipped JSON, or return the faults for which there is none."""
+    try:
+        return gzipped_json(layout_map(read_layout(text, dtype))), ()
+    except LayoutFaults as error:
+        return b"", tuple(Fault(*fault) for fault in error.faults)
 
 
 def draw_layout(text: str, dtype: str | None) -> tuple[str, tuple[Fault, ...]]:

@@ -28,7 +28,7 @@ BUNDLES = "/static/bundles"
 FOR_A_YEAR = "public, max-age=31536000, immutable"
 SHEETS = (
     *("tokens", "base", "layout", "controls", "signs", "tables", "runs", "run", "form", "plan", "charts"),
-    *("drawing", "sharding", "rules", "devices", "compare", "help"),
+    *("drawing", "sharding", "rules", "devices", "layouts", "compare", "help"),
 )
 EXAMPLES = "/examples"
 DEMO_MESH = "dgx-h100"

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tapestry.hardware.layouts import NOTATIONS
+from tapestry.service.layout_maps import layout_map
 from tapestry.service.layouts import describe, read_layout
 from tests.service.api.conftest import Service, complaint
 
@@ -25,6 +26,26 @@ def test_every_notation_is_described_as_the_command_line_does_and_drawn(shared: 
         diagram = shared.http.post("/v1/layouts/draw", json={"text": text})
         assert (diagram.status_code, diagram.headers["content-type"]) == (200, "image/svg+xml")
         assert ElementTree.fromstring(diagram.content).tag.endswith("svg")
+
+
+def test_a_map_has_both_directions(shared: Service) -> None:
+    answer = shared.http.post("/v1/layouts/map", json={"text": "f32[2,1]{1,0:T(2,2)}"})
+    assert answer.status_code == 200
+    assert answer.json() == layout_map(read_layout("f32[2,1]{1,0:T(2,2)}"))
+    assert (answer.json()["elements"], answer.json()["slots"]) == ([0, 2], [0, -1, 1, -1])
+
+
+@pytest.mark.parametrize(
+    ("requested", "pointer"),
+    [
+        ({"text": "f32[600,600]"}, "/text"),
+        ({"text": "f32["}, "/text"),
+        ({"text": "4:1", "dtype": "thing"}, "/dtype"),
+    ],
+)
+def test_what_cannot_be_mapped_is_refused(shared: Service, requested: dict[str, str], pointer: str) -> None:
+    fault = complaint(shared.http.post("/v1/layouts/map", json=requested), 422, "invalid")["errors"][0]
+    assert fault["pointer"] == pointer
 
 
 def test_a_type_is_taken_where_the_text_has_none(shared: Service) -> None:

@@ -78,6 +78,7 @@ DESIGNED = {
     "/v1/rules/{member}/runs": {"get"},
     "/v1/layouts/describe": {"post"},
     "/v1/layouts/draw": {"post"},
+    "/v1/layouts/map": {"post"},
     **{f"/v1/{name}": {"get"} for name in ("meshes", "devices", "rules", "operators", "objectives")},
     "/v1/plugins": {"get"},
     **{
@@ -205,6 +206,7 @@ def test_examples_are_sent_and_answered(service: Service, document: dict[str, An
         "POST /v1/plans/{plan_id}/measurements",
         "POST /v1/layouts/describe",
         "POST /v1/layouts/draw",
+        "POST /v1/layouts/map",
     }
     graph = service.http.post("/v1/graphs", json=bodies["POST /v1/graphs"])
     assert (graph.status_code, graph.json()["id"]) == (201, examples.GRAPH_ID)

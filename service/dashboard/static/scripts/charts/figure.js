@@ -92,21 +92,31 @@ export class Figure {
 
   /** The drawing as an SVG document, in the colors of the theme. */
   svg() {
-    const pen = new SvgPen();
-    this.paint(pen, this.width, this.height);
-    return pen.text(this.width, this.height, color("surface"), this.label);
+    return this.svgOf(this.width, this.height, (pen) => this.paint(pen, this.width, this.height));
   }
 
   /** The drawing as a PNG, twice its size. @returns {Promise<Blob>} */
   png() {
+    return this.pngOf(this.width, this.height, (pen) => this.paint(pen, this.width, this.height));
+  }
+
+  /** What is painted, as an SVG document. @param {number} width @param {number} height px @param {(pen: Pen) => void} paint */
+  svgOf(width, height, paint) {
+    const pen = new SvgPen();
+    paint(pen);
+    return pen.text(width, height, color("surface"), this.label);
+  }
+
+  /** What is painted, as a PNG. @param {number} width @param {number} height px @param {(pen: Pen) => void} paint @returns {Promise<Blob>} */
+  pngOf(width, height, paint) {
     const canvas = document.createElement("canvas");
-    canvas.width = this.width * PNG_SCALE;
-    canvas.height = this.height * PNG_SCALE;
-    const pen = canvas.getContext("2d");
+    canvas.width = width * PNG_SCALE;
+    canvas.height = height * PNG_SCALE;
+    const pen = /** @type {any} */ (canvas.getContext("2d"));
     pen.scale(PNG_SCALE, PNG_SCALE);
     pen.fillStyle = color("surface");
-    pen.fillRect(0, 0, this.width, this.height);
-    this.paint(pen, this.width, this.height);
+    pen.fillRect(0, 0, width, height);
+    paint(pen);
     return new Promise((resolve, reject) =>
       canvas.toBlob((blob) => (blob ? resolve(blob) : reject(new Error("the picture is too large"))), "image/png"),
     );

@@ -1,12 +1,14 @@
-/** Layouts: a text is described and drawn by the API; the address keeps the text. */
+/** Layouts: a text is described, mapped and drawn by the API; the address keeps it, and which cell was chosen. */
 
 import { post, postForFile, problemOf } from "../api.js";
 import { byId, element, fill, pairs } from "../dom.js";
 import { clearFaults, showFaults } from "../faults.js";
 import { watchHealth } from "../health.js";
+import { Explorer } from "../layouts/explorer.js";
 import { errorNotice } from "../notice.js";
 
 const form = byId("form");
+const explorer = new Explorer(pin);
 let picture = "";
 
 /** @param {string} id */
@@ -36,14 +38,41 @@ async function show() {
   const wanted = request();
   try {
     const described = await post("/v1/layouts/describe", wanted);
-    history.replaceState(null, "", `?${new URLSearchParams({ text: wanted.text })}`);
+    keep(wanted);
     fill(byId("figures"), figures(described));
     byId("result").hidden = false;
-    await draw({ text: wanted.text, dtype: wanted.dtype });
+    const { text, dtype } = wanted;
+    await Promise.all([explore({ text, dtype }, wanted), draw({ text, dtype })]);
   } catch (error) {
     byId("result").hidden = true;
     showFaults(form, problemOf(error));
   }
+}
+
+/** Write into the address what was asked for. @param {any} wanted */
+function keep({ text, dtype, at, offset }) {
+  const state = Object.entries({ text, dtype, at: at?.join(","), offset }).filter(([, value]) => value !== undefined);
+  history.replaceState(null, "", `?${new URLSearchParams(/** @type {any} */ (state))}`);
+}
+
+/** Show both sides of the layout. @param {{text: string, dtype?: string}} layout @param {any} pinned */
+async function explore(layout, pinned) {
+  try {
+    const map = await post("/v1/layouts/map", layout);
+    fill(byId("unexplored"));
+    byId("explorer").hidden = false;
+    explorer.show(map, pinned);
+  } catch (error) {
+    byId("explorer").hidden = true;
+    fill(byId("unexplored"), element("section", { class: "card" }, element("header", {}, element("h2", {}, "Tensor and memory")), whyNot(error)));
+  }
+}
+
+/** A cell was clicked: the fields and the address have it. @param {{at?: number[], offset?: number}} pinned */
+function pin({ at, offset }) {
+  byId("at").value = at?.join(", ") ?? "";
+  byId("offset").value = offset ?? "";
+  keep({ ...request(), at, offset });
 }
 
 /** @param {{text: string, dtype?: string}} wanted */
@@ -55,8 +84,14 @@ async function draw(wanted) {
     byId("save").href = drawn;
     fill(byId("picture"), element("img", { src: drawn, alt: `Where the elements of ${wanted.text} lie` }));
   } catch (error) {
-    fill(byId("picture"), errorNotice(error));
+    fill(byId("picture"), whyNot(error));
   }
+}
+
+/** Why something of a layout cannot be shown, such as its size. @param {unknown} error */
+function whyNot(error) {
+  const { status, errors } = problemOf(error);
+  return status === 422 ? element("p", {}, errors.map((fault) => fault.detail).join("; ")) : errorNotice(error);
 }
 
 /** @param {any} layout */
@@ -105,7 +140,7 @@ byId("example").addEventListener("change", () => {
   for (const id of ["at", "offset", "dtype"]) byId(id).value = "";
   void show();
 });
-const given = new URLSearchParams(location.search).get("text");
-if (given) byId("text").value = given;
+const given = new URLSearchParams(location.search);
+if (given.get("text")) for (const id of ["text", "dtype", "at", "offset"]) byId(id).value = given.get(id) ?? "";
 watchHealth();
 void show();
