@@ -118,7 +118,7 @@ class Provenance:
 
     def is_original(self, site: str) -> bool:
         """Return whether a block of the result is one of the original program; it may read other tensors by now."""
-        return self._version(site).is_given
+        return site not in self._now or self._now[site].is_given
 
     def origins(self, site: str) -> tuple[str, ...]:
         """Return the blocks of the original program that a block of the result stems from, in program order."""

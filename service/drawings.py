@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from tapestry.teg.drawn_groups import NO_GROUP, groups_of
+from tapestry.teg.drawn_groups import NO_GROUP, DrawnGroups, groups_of
 from tapestry.teg.flops import flops_by_block
 from tapestry.teg.graph import Block, Graph
 from tapestry.teg.svg import label_of
@@ -16,14 +16,15 @@ from tapestry.teg.svg import label_of
 FREE = ("source", "sink")
 
 
-def drawing_document(graph: Graph) -> dict[str, Any]:
+def drawing_document(graph: Graph, groups: DrawnGroups | None = None) -> dict[str, Any]:
     """Convert a program to the columns of its drawing.
 
     `operators` and `types` are tables; `operator` and `type` of a block are numbers of their rows. An edge goes from
-    the block that makes a tensor to one that reads it, `bytes` are those of all tensors between the two.
+    the block that makes a tensor to one that reads it, `bytes` are those of all tensors between the two. `groups` are
+    its own, where they are known.
     """
     numbers = {block.site: k for k, block in enumerate(graph.blocks)}
-    groups = groups_of(graph)
+    groups = groups_of(graph) if groups is None else groups
     operators, types = _Table(), _Table()
     edges: dict[tuple[int, int], int] = defaultdict(int)
     for k, block in enumerate(graph.blocks):

@@ -38,7 +38,8 @@ def changes_document(given: Graph, result: Graph, reported: Provenance) -> dict[
     before = {b.site: k for k, b in enumerate(given.blocks)}
     after = {b.site: k for k, b in enumerate(result.blocks)}
     rules, applied = _rules(reported)
-    groups = _groups(given, result, same)
+    own = groups_of(given)
+    groups = _groups(own, result, same)
     row_of_result = {new: k for k, (_, new) in enumerate(rows) if new is not None}
     row_of_given = {old: k for k, (old, _) in enumerate(rows) if old is not None}
     changes, what, moved = list[str](), list[list[str]](), list[list[int]]()
@@ -55,7 +56,7 @@ def changes_document(given: Graph, result: Graph, reported: Provenance) -> dict[
         sites = dict.fromkeys(site for site in (old, new) if site is not None)
         moved.append([] if changes[-1] == KEPT else sorted({r for s in sites for r in applied.get(s, ())}))
     return {
-        "before": drawing_document(given),
+        "before": drawing_document(given, own),
         "after": drawing_document(result),
         "blocks": {
             "before": [NO_BLOCK if old is None else before[old] for old, _ in rows],
@@ -96,20 +97,20 @@ def _key(old: str | None, new: str | None) -> str:
     return f"before {old}" if old is not None else f"made {new}"
 
 
-def _groups(given: Graph, result: Graph, same: Correspondence) -> DrawnGroups:
+def _groups(own: DrawnGroups, result: Graph, same: Correspondence) -> DrawnGroups:
     """Group the rows as the original program is grouped; made blocks are where the blocks are that they stem from.
 
     Those that stem from none are where all their readers are.
     """
-    groups = groups_of(given)
-    places = {_key(site, None): group for site, group in groups.of_block.items()}
+    groups = DrawnGroups(own.names, own.parents)
+    places = {_key(site, None): group for site, group in own.of_block.items()}
     late = []
     for block in result.blocks:
         if block.site in same.origins:
             origins = same.origins[block.site]
             key = _key(None, block.site)
             if origins:
-                places[key] = groups.common([groups.of_block.get(o, NO_GROUP) for o in origins])
+                places[key] = groups.common([own.of_block.get(o, NO_GROUP) for o in origins])
             else:
                 late.append(block)
     for block in reversed(late):

@@ -14,7 +14,6 @@ from tapestry.service.program_changes import changes_document
 from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.drawn_groups import NO_GROUP
 from tapestry.teg.graph import Graph
-from tests.rewrites.test_pipelines import program
 
 SATURATING = [rule for rule in RULES if rule.saturating]
 LABELS = (("m", "n"),)
@@ -110,15 +109,35 @@ def test_what_makes_the_tensor_of_a_fused_chain_is_its_last_block_and_the_rest_g
     assert [document["rules"][k] for k in document["blocks"]["rules"][row]] == ["fuse_cells"]
 
 
+def attentive(layers: int) -> Graph:
+    """Build layers of a product, a softmax and three more products."""
+    b = GraphBuilder("attentive")
+    x = b.source("x", (16, 16), "float32")
+    for k in range(layers):
+        for n in range(4):
+            w = b.source(f"h.{k}.w{n}", (16, 16), "float32", "parameter")
+            (x,) = b.apply(
+                "contract", (x, w), site=f"p{k}of{n}", labels=(("m", "k"), ("k", "n")), output=("m", "n")
+            )
+            if not n:
+                (x,) = b.apply("softmax", (x,), site=f"s{k}", axes=(1,))
+    b.sink(x, site="result")
+    return b.build()
+
+
 def test_blocks_that_moves_made_are_in_the_group_of_those_they_stem_from() -> None:
-    graph = program()
-    choice = [m for m in find(graph, RULES) if m.rule == "expand_softmax"]
-    document = changed(graph, (choice[0],))
+    graph = attentive(5)
+    moves = [m for m in find(graph, RULES) if m.rule == "expand_softmax" and m.place in ("s1", "s3")]
+    document = changed(graph, tuple({m.place: m for m in moves}.values()))
     assert_rows_are_both_programs(document)
-    assert document["counts"]["made"] > 0
-    for row, kind in enumerate(document["blocks"]["change"]):
+    assert document["rules"] == ["expand_softmax"] and document["counts"]["made"] > 2
+    blocks, names = document["blocks"], document["groups"]["name"]
+    for row, kind in enumerate(blocks["change"]):
         if kind == "made":
-            assert [document["rules"][k] for k in document["blocks"]["rules"][row]] == ["expand_softmax"]
+            site = document["after"]["blocks"]["site"][blocks["after"][row]]
+            assert blocks["rules"][row] == [0]
+            if document["after"]["blocks"]["kind"][blocks["after"][row]] == "block":
+                assert names[blocks["group"][row]] == f"h.{site[1]}", site
 
 
 def test_no_moves_change_nothing() -> None:
