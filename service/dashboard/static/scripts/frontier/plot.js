@@ -20,6 +20,7 @@ import { PlanFigure, rangeOf } from "./plan-figure.js";
 /** A view of plans in px. @typedef {{view: View, data: FrontierData, frame: import("../charts/axes.js").Frame, scales: {x: Scale, y: Scale},
  *   at: {x: Float64Array, y: Float64Array}}} Placed */
 
+const LABEL = 16; // px of a label beside a line
 const RADIUS = 5; // px
 const RING = 11;
 const COLOR_BAR = 74; // px for the scale of colors
@@ -137,12 +138,14 @@ function paintBounds(pen, { view, data, scales, frame }) {
   pen.textAlign = "right";
   const x = data.bounds[view.x]?.bound;
   if (x !== undefined && x >= scales.x.low) {
-    pen.fillRect(scales.x.at(x) - 1, frame.top, 1, frame.bottom - frame.top);
+    const line = scales.x.at(x);
+    const isAtAxis = line < frame.left + LABEL; // its numbers are to the left
+    pen.fillRect(line - 1, frame.top, 1, frame.bottom - frame.top);
     pen.save();
-    pen.translate(scales.x.at(x) - 4, frame.top + 4);
+    pen.translate(line, frame.top + 4);
     pen.rotate(-Math.PI / 2);
-    pen.textBaseline = "bottom";
-    pen.fillText("proven bound", 0, 2);
+    pen.textBaseline = isAtAxis ? "top" : "bottom";
+    pen.fillText("proven bound", 0, isAtAxis ? 2 : -2);
     pen.restore();
   }
   const y = data.bounds[view.y]?.bound;
