@@ -109,6 +109,8 @@ def _known(graph: Graph, block: Block, batch: int | None) -> _KnownBlock:
     of_weights = {dim for k in factors or range(len(reads)) if is_weight[k] for dim in reads[k]}
     heads = set.intersection(*(reads[k] for k in factors)) if factors else set[int]()
     rows = [k for k in count if k != batch and k not in summed | of_weights | heads]
+    if batch in summed:  # the gradient of a weight: its own dimensions are the others, and sums are over rows
+        rows = [k for k in count if k != batch and k in summed]
     has_window = any(extent > 1 for each in signature.inputs for extent in each.shape)
     of_rows = SPATIAL if has_window or len(rows) > 1 or not is_product(signature) else SEQUENCE
     kinds = (DATA if k == batch else of_rows if k in rows else TENSOR for k in count)
