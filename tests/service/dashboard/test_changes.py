@@ -148,6 +148,8 @@ def test_what_changed_is_a_table_of_equal_layers_and_a_file(page: Page, tmp_path
             page.locator("#changes-menu button", has_text=kind).click()
         download.value.save_as(tmp_path / kind)
         assert (tmp_path / kind).read_text().count("\n") >= least
+    drawn = (tmp_path / "SVG").read_text()
+    assert all(f">{word}</text>" in drawn for word in ("Before", "After", "removed", "changed", "new"))
     text = (tmp_path / "CSV").read_text()
     assert text.startswith("change,block before,block after,operator before,operator after,result before")
     assert text.count("removed,h.") == 12 and text.count("changed,h.") == 6

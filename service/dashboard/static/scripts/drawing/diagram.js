@@ -47,6 +47,8 @@ export class Diagram {
     for (const { canvas } of this.panes) new ResizeObserver(() => this.#resize()).observe(canvas);
     /** @type {Sides | null} */
     this.sides = null;
+    /** @type {string[]} */
+    this.names = [];
     this.onSelect = onSelect;
     this.onChange = onChange;
     /** @type {Drawing | null} */
@@ -86,6 +88,7 @@ export class Diagram {
   show(drawing, sides = null, names = ["Diagram"]) {
     this.drawing = drawing;
     this.sides = sides;
+    this.names = names;
     const about = `${several(drawing.blocks.site.length, "block")}; search below to reach one by its name`;
     this.panes.forEach(({ canvas }, k) => canvas.setAttribute("aria-label", `${names[k]} of ${about}`));
     this.#arrange();

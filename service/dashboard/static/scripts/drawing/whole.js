@@ -12,11 +12,12 @@ import { paint } from "./painter.js";
 /** @typedef {import("./diagram.js").Diagram} Diagram */
 
 const MARGIN = 20; // px around a diagram
-const HEAD = 46; // px of the name and the legend
+const HEAD = 56; // px of the name, the legend and the names of sides
 const SWATCH = 11;
 const PNG_SCALE = 2;
 const LONGEST_SIDE = 16384; // px of a canvas
 const BETWEEN = 40; // px between two sides
+const CHANGES = { removed: "removed", changed: "changed", made: "new" };
 const UNMARKED = { selected: -1, near: new Set() };
 
 /** The whole of what a diagram shows, as PNG and SVG. */
@@ -75,7 +76,8 @@ export class WholeDiagram {
 
   /** @returns {{fill: string, text: string}[]} */
   #legend() {
-    const { by, legend } = this.diagram;
+    const { by, legend, sides, colors } = this.diagram;
+    if (sides) return Object.entries(CHANGES).map(([mark, text]) => ({ fill: colors[`${mark} line`], text }));
     if (!legend?.most) return legend?.entries ?? [];
     const unit = UNITS[/** @type {keyof typeof UNITS} */ (by)] ?? "";
     return [
@@ -86,7 +88,7 @@ export class WholeDiagram {
 
   /** @param {import("../charts/pen.js").Pen} pen */
   #paint(pen) {
-    const { panes, colors, by } = this.diagram;
+    const { panes, colors, by, names } = this.diagram;
     const { width, height } = this.size;
     pen.textAlign = "left";
     pen.textBaseline = "middle";
@@ -96,8 +98,9 @@ export class WholeDiagram {
     pen.font = `11px ${colors.font}`;
     const entries = this.#legend();
     pen.fillStyle = colors.muted;
-    if (entries.length) pen.fillText(`${COLORINGS[by]}:`, MARGIN, MARGIN + 20);
-    let x = MARGIN + COLORINGS[by].length * 6 + 12;
+    const title = this.diagram.sides ? "blocks" : COLORINGS[by];
+    if (entries.length) pen.fillText(`${title}:`, MARGIN, MARGIN + 20);
+    let x = MARGIN + title.length * 6 + 12;
     for (const { fill, text } of entries) {
       pen.fillStyle = fill;
       pen.fillRect(x, MARGIN + 20 - SWATCH / 2, SWATCH, SWATCH);
@@ -108,6 +111,12 @@ export class WholeDiagram {
     const view = { x: -MARGIN, y: -MARGIN - HEAD, width, height, scale: 1 };
     panes.forEach(({ picture, segments }, k) => {
       const own = { ...view, x: view.x - k * this.#stride };
+      if (panes.length > 1) {
+        pen.font = `600 12px ${colors.font}`;
+        pen.fillStyle = colors.text;
+        pen.textAlign = "left";
+        pen.fillText(names[k], MARGIN + k * this.#stride, MARGIN + 42);
+      }
       if (picture) paint(/** @type {CanvasRenderingContext2D} */ (pen), picture, segments, own, colors, UNMARKED);
     });
   }
