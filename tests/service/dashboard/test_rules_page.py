@@ -77,3 +77,20 @@ def test_the_page_fits_a_phone(idle_service: Service, visit: Open) -> None:
     page = visit(idle_service, "/rules?rule=factor_contracts", width=390)
     expect(page.locator("#rule svg.sketch")).to_have_count(2)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+@pytest.mark.parametrize("rule", ["fuse_attention", "factor_contracts", "expand_softmax", "stream_softmax"])
+def test_what_a_rule_keeps_is_at_the_same_place_on_both_sides(
+    idle_service: Service, visit: Open, rule: str
+) -> None:
+    page = visit(idle_service, f"/rules?rule={rule}")
+    sides = page.locator("#rule svg.sketch")
+    expect(sides).to_have_count(2)
+    kept = sides.evaluate_all(
+        """both => both.map(side => Object.fromEntries(
+          [...side.querySelectorAll(".node:not(.removed):not(.made)")].map(node => [
+            node.querySelector(".name").textContent + " " + node.querySelector("text").getAttribute("x"),
+            node.querySelector("text").getAttribute("y")])))"""
+    )
+    assert kept[0] == kept[1] and kept[0]
+    assert sides.nth(0).get_attribute("viewBox") == sides.nth(1).get_attribute("viewBox")
