@@ -33,10 +33,10 @@ MESSAGE = "listens on "
 
 
 @contextmanager
-def service(folder: Path) -> Iterator[httpx.Client]:
-    """Run a service on a new database in `folder`; yield a client of it."""
+def service(folder: Path, *options: str) -> Iterator[httpx.Client]:
+    """Run a service on a new database in `folder`, with more `options` of `tapestry serve`; yield a client of it."""
     command = [sys.executable, "-m", "tapestry.service.cli", "serve", "--port", "0", "--log-level", "error"]
-    command += ["--database-url", f"sqlite:///{folder / 'bench.db'}"]
+    command += ["--database-url", f"sqlite:///{folder / 'bench.db'}", *options]
     process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     try:
