@@ -82,6 +82,12 @@ export class GraphPicker {
     this.onChange();
   }
 
+  /** Say why a file is no program, and that what was chosen before still is. @param {Element} notice */
+  #refused(notice) {
+    const kept = this.chosen && element("p", { class: "chosen" }, `Still chosen: ${this.chosen.name}`);
+    fill(byId("graph-status"), notice, kept);
+  }
+
   #source() {
     const source = /** @type {any} */ (document.querySelector("input[name=source]:checked")).value;
     for (const name of ["stored", "example", "upload"]) byId(`source-${name}`).hidden = name !== source;
@@ -97,13 +103,8 @@ export class GraphPicker {
   #file(file) {
     if (!file) return;
     if (!/\.(onnx|pt2|mlir|mlir\.gz|mlirbc|json)$/i.test(file.name)) {
-      fill(
-        byId("graph-status"),
-        problemNotice({
-          title: "Another kind of file",
-          detail: `expected ONNX (.onnx), PyTorch (.pt2), StableHLO (.mlir) or a TEG document (.json), not ${file.name}`,
-        }),
-      );
+      const detail = `expected ONNX (.onnx), PyTorch (.pt2), StableHLO (.mlir) or a TEG document (.json), not ${file.name}`;
+      this.#refused(problemNotice({ title: "Another kind of file", detail }));
       return;
     }
     void this.#take(async () => file);
@@ -129,7 +130,7 @@ export class GraphPicker {
       );
       this.#chosen(graph);
     } catch (error) {
-      fill(byId("graph-status"), errorNotice(error));
+      this.#refused(errorNotice(error));
     }
     byId("file").value = "";
     byId("import-example").disabled = false;
