@@ -7,7 +7,7 @@ import { get } from "../api.js";
 import { byId, element, fill, say } from "../dom.js";
 import { errorNotice } from "../notice.js";
 import { csvButton } from "../saving.js";
-import { figure, numberHead, rowOf, showTable } from "../tables.js";
+import { figure, numberHead, rowOf, scrolling, showTable, tableOf } from "../tables.js";
 import { column, duration, percent, plain, quantity, several } from "../units.js";
 
 /** @typedef {{name: string, unit: string, title: string}} Objective */
@@ -163,13 +163,9 @@ class WhyNot {
         ],
       );
     });
-    const table = element("div", { class: "table-frame" });
-    showTable(
-      table,
-      ["copy", numberHead("in the plan"), numberHead("then"), numberHead("change")],
-      rows,
-      "Copies that change",
-    );
+    const label = "Copies that change";
+    const heads = ["copy", numberHead("in the plan"), numberHead("then"), numberHead("change")];
+    const table = scrolling(tableOf(heads, rows, { label }), label);
     const followed = Object.entries(one.followed);
     const excesses = one.excesses.map(
       (/** @type {any} */ excess) => element("li", {}, `${excess.bound}: it needs ${quantity(excess.value, this.known.get(excess.objective)?.unit ?? "")}, allowed are ${quantity(excess.limit, this.known.get(excess.objective)?.unit ?? "")}`),
