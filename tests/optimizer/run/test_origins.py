@@ -40,13 +40,24 @@ def seeded() -> Variant:
     return variant
 
 
-def test_first_plans_without_a_search_are_seeds_and_exact_plans() -> None:
-    both = search(search=False)
-    assert {SEED, EXACT} <= kinds(both).keys()
+@pytest.fixture(scope="module")
+def first_plans() -> Result:
+    """Return the frontier of the first plans."""
+    return search(search=False)
+
+
+@pytest.fixture(scope="module")
+def found() -> Result:
+    """Return the result of a short search."""
+    return search(evaluations=6000)
+
+
+def test_first_plans_without_a_search_are_seeds_and_exact_plans(first_plans: Result) -> None:
+    assert {SEED, EXACT} <= kinds(first_plans).keys()
     assert EXACT not in kinds(search(search=False, parts=replace(ALL_PARTS, exact=False)))
-    by_presearch = [plan for plan in both.frontier if plan.origin == PlanOrigin(SEARCH)]
+    by_presearch = [plan for plan in first_plans.frontier if plan.origin == PlanOrigin(SEARCH)]
     assert {plan.placements.devices for plan in by_presearch} == {"gpu:1"}
-    seeds = [plan for plan in both.frontier if plan.origin is not None and plan.origin.kind == SEED]
+    seeds = [plan for plan in first_plans.frontier if plan.origin is not None and plan.origin.kind == SEED]
     whole = MeshShape(EIGHT.axis_sizes)
     for plan in seeds:
         assert plan.origin is not None
@@ -54,10 +65,9 @@ def test_first_plans_without_a_search_are_seeds_and_exact_plans() -> None:
         assert plan.origin.name == name
 
 
-def test_what_the_search_finds_is_its_own() -> None:
-    first, found = search(search=False), search(evaluations=6000)
+def test_what_the_search_finds_is_its_own(first_plans: Result, found: Result) -> None:
     assert kinds(found)[SEARCH] > 0
-    known = {plan.id: plan.origin for plan in first.frontier}
+    known = {plan.id: plan.origin for plan in first_plans.frontier}
     same = [(plan.origin, known[plan.id]) for plan in found.frontier if plan.id in known]
     assert same
     assert all(one == other for one, other in same), "a seed that stays on the frontier is still one"
@@ -98,11 +108,10 @@ def test_on_one_device_the_plan_of_a_rewritten_program_is_no_seed() -> None:
     assert plan_of(given, 0).origin == PlanOrigin(SEED, "replicated")
 
 
-def test_plans_of_an_earlier_run_are_known() -> None:
-    earlier = search(evaluations=6000)
-    later = search(evaluations=3000, seed=1, start_from=earlier.frontier)
+def test_plans_of_an_earlier_run_are_known(found: Result) -> None:
+    later = search(evaluations=3000, seed=1, start_from=found.frontier)
     assert kinds(later)[EARLIER_RUN] > 0
-    ids = {plan.id for plan in earlier.frontier}
+    ids = {plan.id for plan in found.frontier}
     planted = [plan for plan in later.frontier if plan.origin == PlanOrigin(EARLIER_RUN)]
     assert all(plan.id in ids for plan in planted)
 
