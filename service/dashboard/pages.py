@@ -130,7 +130,8 @@ def new_run_page(request: Request) -> Response:
 @router.get("/runs/{run_id}")
 def run_page(request: Request, run_id: str) -> Response:
     """Render the page of one run, live."""
-    return _page(request, "run.html", run_id=run_id)
+    explanations = {option.title: option.description for option in OPTIONS}
+    return _page(request, "run.html", run_id=run_id, option_explanations=explanations)
 
 
 @router.get("/batches")

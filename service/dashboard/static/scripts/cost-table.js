@@ -3,8 +3,9 @@
  * @module cost-table
  */
 
+import { about } from "./about.js";
 import { element, fill } from "./dom.js";
-import { figure, meterCell, numberHead, rowOf, tableOf } from "./tables.js";
+import { explained, figure, meterCell, numberHead, rowOf, tableOf } from "./tables.js";
 import { column, plain, quantity } from "./units.js";
 
 /** @typedef {{name: string, unit: string, title: string, description?: string}} Objective */
@@ -20,7 +21,7 @@ import { column, plain, quantity } from "./units.js";
 export function showCosts(place, cost, others, catalog, chosen, memory) {
   const known = catalog.filter(({ name }) => name in cost);
   const sorted = [...known].sort((a, b) => rank(a.name, chosen) - rank(b.name, chosen));
-  const rows = sorted.map(({ name, unit, title, description }) => {
+  const rows = sorted.map(({ name, unit, title }) => {
     const best = others.length ? Math.min(...others.map((plan) => plan.cost[name])) : cost[name];
     const scale = column([cost[name], best], unit);
     const ratio = best > 0 ? cost[name] / best : cost[name] === best ? 1 : Infinity;
@@ -31,7 +32,7 @@ export function showCosts(place, cost, others, catalog, chosen, memory) {
       figure(comparison(ratio)),
       meterCell(ratio === Infinity ? 0 : 1 / ratio),
     ];
-    return rowOf(element("span", { title: description }, title), cells, { class: chosen.includes(name) ? "" : "muted" });
+    return rowOf(explained(title, `cost: ${name}`), cells, { class: chosen.includes(name) ? "" : "muted" });
   });
   const heads = ["", numberHead("this plan"), numberHead("best of the run"), "", numberHead("of the best"), "near to it"];
   fill(place, tableOf(heads, rows, { label: "Costs" }), ...memoryLine(memory));
@@ -43,7 +44,7 @@ function memoryLine(memory) {
     ([name, size]) => `${quantity(size, "B")} ${name.replace(/_bytes$/, "").replaceAll("_", " ")}`,
   );
   if (!terms.length) return [];
-  return [element("p", { class: "muted small" }, `The fullest device holds ${terms.join(" + ")}.`)];
+  return [element("p", { class: "muted small" }, `The fullest device holds ${terms.join(" + ")}.`, about("device memory: terms"))];
 }
 
 /** @param {number} ratio */

@@ -77,23 +77,6 @@ export function nowUsable(part) {
 }
 
 /**
- * A list of names and values.
- * @param {[string, Child | Child[]][]} pairs those without a value are left out
- * @param {string} [kind] the class: `facts` or `figures`
- */
-export function pairs(pairs, kind = "facts") {
-  const known = pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
-  return element(
-    "dl",
-    { class: kind },
-    known.flatMap(([name, value]) => {
-      const both = [element("dt", {}, name), element("dd", {}, ...[value].flat())];
-      return kind === "figures" ? [element("div", {}, ...both)] : both;
-    }),
-  );
-}
-
-/**
  * Call at most once per `pause` milliseconds, and a last time after the last call.
  * @param {() => void} action
  * @param {number} pause

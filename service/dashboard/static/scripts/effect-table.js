@@ -33,7 +33,7 @@ export function showEffects(place, explanation, catalog) {
     numberHead("move"),
     "rule",
     "place",
-    ...shown.map((/** @type {ReturnType<typeof scaled>} */ one) => numberHead(one.objective.title, one.name)),
+    ...shown.map((/** @type {ReturnType<typeof scaled>} */ one) => numberHead(one.objective.title, one.name, `cost: ${one.objective.name}`)),
     ...(lost ? [numberHead("without it", lost.name)] : []),
   ];
   const ends = (/** @type {string} */ title, /** @type {Record<string, number>} */ cost) =>

@@ -3,7 +3,8 @@
  * @module graph-summary
  */
 
-import { element, pairs } from "./dom.js";
+import { element } from "./dom.js";
+import { pairs } from "./pairs.js";
 import { figure, meterCell, numberHead, rowOf, tableOf } from "./tables.js";
 import { count, percent, plain, quantity } from "./units.js";
 

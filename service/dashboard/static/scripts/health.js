@@ -3,6 +3,7 @@
  * @module health
  */
 
+import { enableExplanations } from "./about.js";
 import { get } from "./api.js";
 import { copyButton } from "./copying.js";
 import { byId, element, fill } from "./dom.js";
@@ -29,8 +30,9 @@ function warningOf(/** @type {string} */ state) {
   ];
 }
 
-/** Look now and again for as long as the page is open. */
+/** What every page has: explanations of its figures, and a look now and again, for as long as it is open, whether the service is well. */
 export function watchHealth() {
+  enableExplanations();
   const banner = byId("banner");
   let shown = "fine";
   let worries = 0;

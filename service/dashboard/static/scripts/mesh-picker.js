@@ -4,8 +4,9 @@
  */
 
 import { get } from "./api.js";
-import { byId, element, fill, pairs, say } from "./dom.js";
+import { byId, element, fill, say } from "./dom.js";
 import { meshFacts } from "./mesh-facts.js";
+import { pairs } from "./pairs.js";
 import { plain, rounded, several } from "./units.js";
 
 const USUAL = "dgx-h100";
@@ -133,6 +134,7 @@ export class MeshPicker {
         [
           "Memory",
           `${rounded(device.memory_bytes, "GB")} each, read at ${rounded(device.memory_bytes_per_s, "B/s")}`,
+          "mesh: memory",
         ],
         ["Peak", peaks.join(", ")],
         ["Axes", links],

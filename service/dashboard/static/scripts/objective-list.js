@@ -3,10 +3,14 @@
  * @module objective-list
  */
 
+import { explainCosts } from "./explanations.js";
+
 /** @typedef {{name: string, unit: string, title: string, description: string, expression: string}} Objective */
 
-/** The catalog, then what it lacks: resources of a program, expressions. @param {Objective[]} catalog @param {Objective[]} others */
+/** The catalog, then what it lacks: resources of a program, expressions. All of them are explained from then on. @param {Objective[]} catalog @param {Objective[]} others */
 export function joined(catalog, others) {
   const names = new Set(catalog.map(({ name }) => name));
-  return [...catalog, ...others.filter(({ name }) => !names.has(name))];
+  const all = [...catalog, ...others.filter(({ name }) => !names.has(name))];
+  explainCosts(all);
+  return all;
 }

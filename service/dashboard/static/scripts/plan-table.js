@@ -13,7 +13,7 @@ import { column, plain } from "./units.js";
 
 /** @typedef {import("./marks.js").Plan} Plan */
 /** @typedef {{name: string, unit: string, title: string}} Objective */
-/** @typedef {{key: string, title: string, unit: string, form?: string, isNumber: boolean, value: (plan: Plan) => number | string,
+/** @typedef {{key: string, title: string, unit: string, form?: string, isNumber: boolean, about?: string, value: (plan: Plan) => number | string,
  *   cell: (plan: Plan) => any}} Column */
 
 /** @type {Column} */
@@ -183,6 +183,7 @@ function columnsOf({ plans, objectives, marks, hasLeads }) {
     return {
       key: name,
       title,
+      about: `cost: ${name}`,
       unit: scale.name,
       form: scale.write(0),
       isNumber: true,
@@ -255,6 +256,7 @@ function intervalsOf(plans, unit) {
   return [
     {
       key: "interval",
+      about: "interval",
       title: `${plain(100 * known[0].probability)} % interval${scale.name === unit ? "" : `, ${scale.name}`}`,
       unit: "",
       isNumber: true,

@@ -4,7 +4,7 @@
  */
 
 import { element, fill } from "./dom.js";
-import { figure, numberHead, rowOf, scrolling, tableOf } from "./tables.js";
+import { explained, figure, numberHead, rowOf, scrolling, tableOf } from "./tables.js";
 import { column, percent, several } from "./units.js";
 
 /** @typedef {{structures: number, views: string[], schedule_orders: string[], devices: string[],
@@ -32,7 +32,7 @@ export function showBounds(place, bounds, catalog) {
 function row(name, { bound, best, gap }, catalog) {
   const known = catalog.find((objective) => objective.name === name);
   const scale = column(best === null ? [bound] : [best, bound], known?.unit ?? "");
-  return rowOf(element("span", { title: known?.description }, known?.title ?? name), [
+  return rowOf(explained(known?.title ?? name, `cost: ${name}`), [
     figure(best === null ? "–" : scale.write(best)),
     figure(scale.write(bound)),
     element("td", {}, scale.name),

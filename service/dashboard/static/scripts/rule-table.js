@@ -20,7 +20,7 @@ export function showRules(place, rules) {
   if (!rows.length) return fill(place, element("p", { class: "empty" }, "No rule was applied yet."));
   const most = Math.max(1, ...rows.map(([, rule]) => rule.applied));
   const best = Math.max(1, ...rows.map(([, rule]) => rule.improved));
-  const ofBar = (/** @type {string} */ name, kind = "") => ({ name: element("span", { class: `legend ${kind}` }, name), isNumber: true });
+  const ofBar = (/** @type {string} */ name, kind = "") => ({ name: element("span", { class: `legend ${kind}` }, name), isNumber: true, about: name });
   const body = rows.map(([name, { applied, improved }]) =>
     element(
       "tr",

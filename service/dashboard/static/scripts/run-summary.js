@@ -5,8 +5,9 @@
 
 import { get, pages } from "./api.js";
 import { copyable } from "./copying.js";
-import { element, fill, pairs } from "./dom.js";
+import { element, fill } from "./dom.js";
 import { meshFacts } from "./mesh-facts.js";
+import { pairs } from "./pairs.js";
 import { clock, duration, percent, rounded } from "./units.js";
 
 /** What a service that has a key wants to see. */
@@ -89,7 +90,7 @@ export function curl(path, body) {
 
 /** @param {Element} place @param {any} run */
 export function showRequest(place, run) {
-  const options = run.options.map((/** @type {{title: string, text: string}} */ { title, text }) => [title, text]);
+  const options = run.options.map((/** @type {{title: string, text: string}} */ { title, text }) => [title, text, `option: ${title.toLowerCase()}`]);
   const source = run.start_from
     ? element("a", { href: pages.run(run.start_from), class: "mono" }, run.start_from)
     : null;

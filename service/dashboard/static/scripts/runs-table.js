@@ -3,6 +3,7 @@
  * @module runs-table
  */
 
+import { about } from "./about.js";
 import { pages } from "./api.js";
 import { statusBadge } from "./badges.js";
 import { element, fill } from "./dom.js";
@@ -140,7 +141,7 @@ export class RunsTable {
       ? element("button", { type: "button", data: { sort }, onclick: () => this.onSort(sort) }, title)
       : title;
     const look = ["number", "others"].filter((name) => kind.includes(name)).join(" ");
-    return element("th", { class: look, scope: "col" }, content);
+    return element("th", { class: look, scope: "col" }, content, about(title));
   }
 
   /** @param {any[]} runs @param {string} [sort] such as `-created` */
@@ -154,7 +155,7 @@ export class RunsTable {
     const isSame =
       rows.length === this.body.children.length && rows.every((row, k) => row === this.body.children[k]);
     if (!isSame) fill(this.body, ...rows);
-    for (const button of this.head.querySelectorAll("button")) {
+    for (const button of this.head.querySelectorAll("button[data-sort]")) {
       const way = sort.endsWith(button.dataset.sort) && sort.replace("-", "") === button.dataset.sort;
       button.parentElement.setAttribute("aria-sort", !way ? "none" : sort.startsWith("-") ? "descending" : "ascending");
     }

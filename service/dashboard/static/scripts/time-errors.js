@@ -3,6 +3,7 @@
  * @module time-errors
  */
 
+import { about } from "./about.js";
 import { pages } from "./api.js";
 import { element, fill } from "./dom.js";
 import { plain, quantity } from "./units.js";
@@ -58,6 +59,7 @@ function timeNote(time) {
     "p",
     { class: "small", id: "time-interval" },
     `Median time: ${quantity(time.seconds, "s")}, ${interval} with a probability of ${plain(100 * time.probability)} %. Least certain: ${classes.join(", ")}.`,
+    about("time interval"),
   );
 }
 
@@ -76,5 +78,6 @@ function leadNote(lead) {
     other,
     ` by ${size} (standard error ${error}), ${certain}: with a probability of ${plain(100 * lead.probability)} %. ` +
       `The lead rests on ${lead.rests_on}.`,
+    about("lead"),
   );
 }

@@ -146,8 +146,8 @@ class OverTime {
     });
     const doing = this.traces.map((trace) => (trace && time !== null ? doingAt(trace, time) : "–"));
     const rows = [
-      { title: time === null ? "lives at the peak" : `lives at ${quantity(time, "s")}`, cells: live },
-      ...(time === null ? [{ title: "ends after", cells: this.traces.map((trace) => (trace ? quantity(trace.end, "s") : "–")) }] : [{ title: "runs", cells: doing }]),
+      { title: time === null ? "lives at the peak" : `lives at ${quantity(time, "s")}`, cells: live, about: "lives at" },
+      ...(time === null ? [{ title: "ends after", about: "ends after", cells: this.traces.map((trace) => (trace ? quantity(trace.end, "s") : "–")) }] : [{ title: "runs", cells: doing }]),
     ];
     showSubjectTable(byId("moments"), this.subjects, rows, { label: "At the cursor" });
   }

@@ -44,8 +44,7 @@ function showCostRows(plans, catalog, subjects) {
     .filter((name) => chosen.includes(name) || byId("all-costs").checked)
     .map((name) => {
       const known = catalog.find((one) => one.name === name) ?? { title: name, unit: "", description: "" };
-      const title = element("span", { title: known.description }, known.title);
-      return figureRow(title, plans.map((plan) => plan.cost[name]), known.unit, { isMuted: !chosen.includes(name) });
+      return figureRow(known.title, plans.map((plan) => plan.cost[name]), known.unit, { isMuted: !chosen.includes(name), about: `cost: ${name}` });
     });
   showSubjectTable(byId("costs"), subjects, rows, { label: "Costs" });
 }

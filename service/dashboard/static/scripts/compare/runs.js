@@ -6,6 +6,7 @@
 import { LineChart } from "../charts/lines.js";
 import { saveMenu } from "../charts/saving.js";
 import { byId, element, fill, say } from "../dom.js";
+import { explainCosts } from "../explanations.js";
 import { duration, plain, quantity } from "../units.js";
 import { figureRow } from "./figures.js";
 import { ComparedFrontiers } from "./frontiers.js";
@@ -15,6 +16,7 @@ const WIDE = 30; // times the least, from which logarithmic axes are the first c
 
 /** @param {any} found the comparison @param {import("./subjects.js").Subjects} subjects */
 export function showRuns(found, subjects) {
+  explainCosts(found.objectives);
   byId("of-runs").hidden = false;
   showFrontiers(found, subjects);
   showHypervolume(found, subjects);
@@ -95,14 +97,14 @@ function showHypervolume({ runs, reference, objectives }, subjects) {
 
 /** @param {any} found @param {import("./subjects.js").Subjects} subjects */
 function showBest({ runs, objectives }, subjects) {
-  const rows = objectives.map((/** @type {any} */ one) => figureRow(`least ${one.title}`, runs.map((/** @type {any} */ run) => run.best[one.name]), one.unit));
+  const rows = objectives.map((/** @type {any} */ one) => figureRow(`least ${one.title}`, runs.map((/** @type {any} */ run) => run.best[one.name]), one.unit, { about: `cost: ${one.name}` }));
   const of = (/** @type {string} */ name) => runs.map((/** @type {any} */ run) => run[name]);
   rows.push(
-    figureRow("hypervolume", of("hypervolume"), "", { isMore: true }),
-    figureRow("plans", of("plans"), "", { isMore: true }),
-    figureRow("plans that no other run covers", of("alone"), "", { isMore: true }),
-    { title: "evaluations", cells: of("evaluations").map((/** @type {number} */ value) => plain(value)) },
-    { title: "searched", cells: of("seconds").map((/** @type {number} */ value) => duration(value)) },
+    figureRow("hypervolume", of("hypervolume"), "", { isMore: true, about: "hypervolume: compared" }),
+    figureRow("plans", of("plans"), "", { isMore: true, about: "plans" }),
+    figureRow("plans that no other run covers", of("alone"), "", { isMore: true, about: "plans that no other run covers" }),
+    { title: "evaluations", about: "evaluations", cells: of("evaluations").map((/** @type {number} */ value) => plain(value)) },
+    { title: "searched", about: "searched", cells: of("seconds").map((/** @type {number} */ value) => duration(value)) },
   );
   showSubjectTable(byId("best"), subjects, rows, { label: "Best values" });
 }

@@ -3,6 +3,7 @@
  * @module compare/subjects
  */
 
+import { about } from "../about.js";
 import { seriesColor, swatch } from "../charts/legend.js";
 import { element, fill } from "../dom.js";
 
@@ -83,7 +84,7 @@ export function showSubjects(place, subjects, onRemove) {
 /**
  * A table with a column per subject; a column is pointed out with its subject.
  * @param {Element} place @param {Subjects} subjects
- * @param {{title: any, unit?: string, cells: any[], bests?: boolean[], isMuted?: boolean, isNumber?: boolean, more?: any}[]} rows
+ * @param {{title: any, unit?: string, cells: any[], bests?: boolean[], isMuted?: boolean, isNumber?: boolean, more?: any, about?: string}[]} rows `about`: the key of an explanation
  * @param {{label: string, first?: string}} options
  */
 export function showSubjectTable(place, subjects, rows, { label, first = "" }) {
@@ -94,7 +95,7 @@ export function showSubjectTable(place, subjects, rows, { label, first = "" }) {
     element(
       "tr",
       { class: row.isMuted ? "muted" : "" },
-      element("th", { scope: "row" }, ...[row.title].flat(), row.unit ? element("span", { class: "unit muted" }, ` ${row.unit}`) : null),
+      element("th", { scope: "row" }, ...[row.title].flat(), row.unit ? element("span", { class: "unit muted" }, ` ${row.unit}`) : null, row.about && about(row.about)),
       row.cells.map((cell, k) =>
         element("td", { class: `of-subject ${row.isNumber === false ? "" : "number"} ${row.bests?.[k] ? "best" : ""}`.trim(), data: { subject: k } }, ...[cell].flat()),
       ),

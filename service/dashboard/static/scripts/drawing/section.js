@@ -6,8 +6,9 @@
 import { get } from "../api.js";
 import { swatch } from "../charts/legend.js";
 import { saveMenu } from "../charts/saving.js";
-import { byId, element, fill, pairs, say } from "../dom.js";
+import { byId, element, fill, say } from "../dom.js";
 import { errorNotice } from "../notice.js";
+import { pairs } from "../pairs.js";
 import { plain, quantity, several } from "../units.js";
 import { amountFill, coloringsOf, UNITS } from "./coloring.js";
 import { Diagram } from "./diagram.js";
@@ -154,7 +155,7 @@ function select(drawing, diagram, block, group) {
       ["Split", blocks.split?.[block]],
       ["Receives", blocks.received?.[block] ? quantity(blocks.received[block], "B") : null],
       ["In", around(drawing, blocks.group[block]).length ? groupLinks(drawing, diagram, block) : null],
-      ["Inputs", linked(drawing, diagram, reads)],
+      ["Inputs", linked(drawing, diagram, reads), ""],
       ["Read by", linked(drawing, diagram, readers)],
     ]),
   );

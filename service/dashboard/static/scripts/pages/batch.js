@@ -72,7 +72,7 @@ function show() {
   showEntries();
 }
 
-/** @typedef {{key: string, title: string, unit: string, isNumber: boolean, value: (entry: any) => any, cell: (entry: any) => any}} Column */
+/** @typedef {{key: string, title: string, unit: string, isNumber: boolean, about?: string, value: (entry: any) => any, cell: (entry: any) => any}} Column */
 
 /** @param {any} entry */
 const programOf = (entry) => programs.get(entry.graph_id)?.name ?? entry.graph_id;
@@ -87,6 +87,7 @@ function columns() {
     return {
       key: name,
       title: `least ${known.title}`,
+      about: "least of a batch",
       unit: scale.name,
       isNumber: true,
       value: (/** @type {any} */ entry) => entry.best[name] ?? Infinity,

@@ -1,11 +1,12 @@
 /** Layouts: a text is described, mapped and drawn by the API; the address keeps it, and which cell was chosen. */
 
 import { post, postForFile, problemOf } from "../api.js";
-import { byId, element, fill, pairs } from "../dom.js";
+import { byId, element, fill } from "../dom.js";
 import { clearFaults, showFaults } from "../faults.js";
 import { watchHealth } from "../health.js";
 import { Explorer } from "../layouts/explorer.js";
 import { errorNotice } from "../notice.js";
+import { pairs } from "../pairs.js";
 
 const form = byId("form");
 const explorer = new Explorer(pin);
@@ -118,7 +119,7 @@ function storage(layout) {
   return [
     ["Stored as", `[${layout.physical_shape.join(", ")}]`],
     ["Buffers", `${count(layout.buffer_count)} of ${count(layout.buffer_elements)} slots`],
-    ["Size", `${count(layout.size_bytes)} B`],
+    ["Size", `${count(layout.size_bytes)} B`, "layout: size"],
     ["Padding", `${count(layout.padding_bytes)} B (${(100 * layout.padding_share).toFixed(1)} %)`],
   ];
 }

@@ -10,7 +10,7 @@ import { showRule } from "../rules/rule-view.js";
 import { figure, numberHead, rowOf, showTable } from "../tables.js";
 import { count, plain, several } from "../units.js";
 
-const HEADS = ["rule", "operators", "mesh", "objectives", ...["runs", "applied", "improved", "rate", "hypervolume"].map((name) => numberHead(name))];
+const HEADS = ["rule", "operators", "mesh", "objectives", ...["runs", "applied", "improved", "rate"].map((name) => numberHead(name)), numberHead("hypervolume", "", "rules: hypervolume")];
 
 async function begin() {
   try {

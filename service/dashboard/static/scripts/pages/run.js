@@ -8,6 +8,7 @@ import { saveMenu } from "../charts/saving.js";
 import { frontierRows } from "../csv.js";
 import { byId, element, fill, nowUsable, say, throttled } from "../dom.js";
 import { follow } from "../events.js";
+import { explainOptions } from "../explanations.js";
 import { BoundsForm, heldText } from "../frontier/bounds-form.js";
 import { FrontierData } from "../frontier/data.js";
 import { MatrixPlot } from "../frontier/matrix.js";
@@ -66,6 +67,7 @@ async function begin() {
   } catch (error) {
     return fill(nowUsable(byId("run")), missing(error, "run", id));
   }
+  explainOptions(JSON.parse(byId("request").dataset.explanations));
   live = new LiveRun(RunState.of(run, frontier));
   view = new FrontierView(frontier.objectives, catalog, showPlans);
   showSummary();

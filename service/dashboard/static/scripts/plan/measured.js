@@ -41,6 +41,6 @@ export function showMeasured(plan, onChange) {
       ],
     );
   });
-  const heads = ["measured on", numberHead("time"), numberHead("repeats within"), "from predicted", ""];
+  const heads = ["measured on", numberHead("time", "", "measured: time"), numberHead("repeats within"), "from predicted", ""];
   return showTable(place, heads, rows, "Measured times");
 }

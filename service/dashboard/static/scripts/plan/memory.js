@@ -145,7 +145,7 @@ class MemorySection {
     rows.push(rowOf("all", [figure(scale.write(total), "best"), figure(""), element("td", {})]));
     showTable(
       byId("memory-roles"),
-      ["role", numberHead(scale.name), numberHead("share"), { name: "", isMeter: true }],
+      ["role", numberHead(scale.name, "", "live: bytes"), numberHead("share", "", "live: share"), { name: "", isMeter: true }],
       rows,
       "Live bytes by role",
     );
@@ -181,7 +181,7 @@ class MemorySection {
     }
     return showTable(
       byId("memory-live"),
-      [{ name: `${plain(living.length)} of them` }, numberHead(scale.name), numberHead("share")],
+      [{ name: `${plain(living.length)} of them` }, numberHead(scale.name, "", "live: bytes"), numberHead("share", "", "live: share")],
       rows,
       "What lives there",
     );

@@ -86,7 +86,7 @@ export function showWaits(stages, end) {
   }
   showTable(
     byId("waits"),
-    ["", numberHead("time"), numberHead("share"), { name: "", isMeter: true }],
+    ["", numberHead("time", "", "spent: time"), numberHead("share", "", "spent: share"), { name: "", isMeter: true }],
     rows,
     "What stages spend their time on",
   );
@@ -126,7 +126,7 @@ export function showLongest(trace, what, onName) {
   });
   const heads = [
     "",
-    numberHead(scale.name),
+    numberHead(scale.name, "", "longest: time"),
     ...(trace.hasPath ? [numberHead("critical")] : []),
     { name: "", isMeter: true },
   ];

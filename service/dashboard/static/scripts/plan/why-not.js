@@ -106,7 +106,7 @@ class WhyNot {
       byId("why-not-table"),
       [
         "strategy",
-        ...names.map((name, k) => numberHead(this.#title(name), scales[k].name)),
+        ...names.map((name, k) => numberHead(this.#title(name), scales[k].name, `cost: ${name}`)),
         "what speaks against it",
       ],
       [row(found.current), ...found.alternatives.map(row)],

@@ -4,7 +4,8 @@
  */
 
 import { seriesColor, swatch } from "../charts/legend.js";
-import { byId, element, fill, pairs } from "../dom.js";
+import { byId, element, fill } from "../dom.js";
+import { pairs } from "../pairs.js";
 import { figure, numberHead, rowOf, scrolling, tableOf } from "../tables.js";
 import { plain, quantity, several } from "../units.js";
 import { kindText } from "./columns.js";
@@ -33,11 +34,11 @@ export function showBlock(place, columns, block, moves, onTensor) {
       ["Operator", columns.operators[blocks.operator[block]]],
       ["Strategy", strategyText(columns, block)],
       ["Stage", mesh.stages > 1 ? `${blocks.stage[block]}, part ${blocks.part[block]}` : null],
-      ["Runs", blocks.times[block] > 1 ? several(blocks.times[block], "time") : null],
+      ["Runs", blocks.times[block] > 1 ? several(blocks.times[block], "time") : null, "block: runs"],
       ["Work", blocks.flops[block] ? `${quantity(blocks.flops[block], "flop")} on all devices` : null],
       ["Reads and writes", blocks.bytes[block] ? `${quantity(blocks.bytes[block], "B")} on all devices` : null],
       ["Time", blocks.seconds[block] ? `${quantity(blocks.seconds[block], "s")} on the slowest device` : null],
-      ["Computed again", blocks.repetition[block] ? `the ${blocks.repetition[block] + 1}. time` : null],
+      ["Computed again", blocks.repetition[block] ? `the ${blocks.repetition[block] + 1}. time` : null, ""],
     ]),
     signatureTable(columns, block),
     tensorTable(columns, block, onTensor),

@@ -130,7 +130,7 @@ export class Matrix {
   #table(heads, rows) {
     if (!rows.length) return fill(this.place, element("p", { class: "empty" }, "Nothing is redistributed: each device has what it reads."));
     const [first, ...others] = heads;
-    fill(this.place, tableOf([first, ...others.map((name) => ({ name, isNumber: true }))], rows, { kind: "matrix" }));
+    fill(this.place, tableOf([first, ...others.map((name) => ({ name, isNumber: true, about: "redistributions" }))], rows, { kind: "matrix" }));
     return undefined;
   }
 }

@@ -27,7 +27,7 @@ export function axisTable(columns) {
     ]);
   });
   const figures = ["of one, each way", "received by all", "share", "most by one device"];
-  return tableOf(["axis", numberHead("size"), "links", ...figures.map((name) => numberHead(name))], rows);
+  return tableOf(["axis", numberHead("size"), "links", ...figures.map((name) => numberHead(name, "", name === "share" ? "axis: share" : name))], rows);
 }
 
 /** @param {Columns} columns */
@@ -44,7 +44,7 @@ export function deviceTable(columns) {
       axes.map((/** @type {Axis} */ axis, /** @type {number} */ k) => figure(writers[k].write(axis.received_bytes[device]))),
     ),
   );
-  const received = axes.map((/** @type {Axis} */ axis, /** @type {number} */ k) => numberHead(`over ${axis.name}`, writers[k].name));
+  const received = axes.map((/** @type {Axis} */ axis, /** @type {number} */ k) => numberHead(`over ${axis.name}`, writers[k].name, "received over"));
   return tableOf([numberHead("device"), "place", ...(stages > 1 ? [numberHead("stage")] : []), ...received], rows);
 }
 

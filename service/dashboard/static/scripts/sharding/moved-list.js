@@ -55,7 +55,7 @@ export class MovedList {
     const kind = this.choice ? `: ${this.choice.name.replaceAll("_", "-").replaceAll("+", " + ")}` : "";
     say(this.status, `${several(all.length, "redistribution")}${kind}`);
     const rows = groups.slice(0, this.limit).map((group) => this.#row(group, sizes, times, bytes));
-    const figures = [numberHead("made"), numberHead("bytes", sizes.name), numberHead("time", times.name)];
+    const figures = [numberHead("made"), numberHead("bytes", sizes.name), numberHead("time", times.name, "exchange: time")];
     const heads = ["tensor → first reader, from → to", "", "exchange", ...figures];
     fill(
       this.place,

@@ -6,8 +6,9 @@
 import { get } from "../api.js";
 import { seriesColor, swatch } from "../charts/legend.js";
 import { saveMenu } from "../charts/saving.js";
-import { byId, element, fill, nowUsable, pairs, say } from "../dom.js";
+import { byId, element, fill, nowUsable, say } from "../dom.js";
 import { errorNotice } from "../notice.js";
+import { pairs } from "../pairs.js";
 import { saveCsv } from "../saving.js";
 import { quantity } from "../units.js";
 import { showBlock } from "./block-panel.js";
@@ -103,7 +104,7 @@ class ShardingSection {
   #words() {
     const { headline, sentences } = this.columns.words;
     say(byId("sharding-headline"), `${headline[0].toUpperCase()}${headline.slice(1)}.`);
-    fill(byId("sharding-words"), pairs(sentences.map(({ topic, text }) => [topic, text])));
+    fill(byId("sharding-words"), pairs(sentences.map(({ topic, text }) => [topic, text, ""])));
   }
 
   #legend() {
