@@ -10,7 +10,15 @@ import pytest
 from starlette.requests import Request
 
 from tapestry.service.dashboard import pages
-from tapestry.service.dashboard.bundles import Bundle, BundleError, bundle_of, joined_modules, page_script
+from tapestry.service.dashboard.bundles import (
+    EXPORT,
+    IMPORT,
+    Bundle,
+    BundleError,
+    bundle_of,
+    joined_modules,
+    page_script,
+)
 from tapestry.service.dashboard.pages import SCRIPTS
 
 
@@ -58,6 +66,17 @@ def test_every_page_is_joined_and_the_scripts_of_a_run_are_within_their_budget()
     for path in (SCRIPTS / "pages").glob("*.js"):
         page_script(SCRIPTS, path.stem)
     assert len(page_script(SCRIPTS, "run").packed) < 100_000
+
+
+def test_every_imported_name_is_exported() -> None:
+    """A joined module that lacks a name gives undefined for it, where a browser would refuse to load it."""
+    missing = []
+    for path in sorted(SCRIPTS.rglob("*.js")):
+        for names, address in IMPORT.findall(path.read_text()):
+            wanted = {each.split(" as ")[0].strip() for each in names.split(",") if each.strip()}
+            exported = set(EXPORT.findall((path.parent / address).read_text()))
+            missing += [f"{path.relative_to(SCRIPTS)}: {name} of {address}" for name in wanted - exported]
+    assert missing == []
 
 
 def test_files_are_read_once_and_another_text_has_another_digest(

@@ -103,7 +103,7 @@ def test_an_explanation_is_opened_and_closed_by_keys_clicks_and_touch(
     expect(hypervolume).to_have_attribute("aria-expanded", "true")
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     box = shown.bounding_box()
-    assert box is not None and 0 <= box["x"] and box["x"] + box["width"] <= 390
+    assert box is not None and box["x"] >= 0 and box["x"] + box["width"] <= 390
     page.keyboard.press("Escape")
     expect(shown).to_be_hidden()
     expect(hypervolume).to_be_focused()

@@ -35,7 +35,7 @@ export function showCosts(place, cost, others, catalog, chosen, memory) {
     return rowOf(explained(title, `cost: ${name}`), cells, { class: chosen.includes(name) ? "" : "muted" });
   });
   const heads = ["", numberHead("this plan"), numberHead("best of the run"), "", numberHead("of the best"), "near to it"];
-  fill(place, tableOf(heads, rows, { label: "Costs" }), ...memoryLine(memory));
+  fill(place, tableOf(heads, rows, { label: "Costs", kind: "costs" }), ...memoryLine(memory));
 }
 
 /** @param {Record<string, number>} memory */

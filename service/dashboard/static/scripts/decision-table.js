@@ -3,6 +3,7 @@
  * @module decision-table
  */
 
+import { keepChoice } from "./address.js";
 import { grouped, matching } from "./decisions.js";
 import { byId, element, fill, say, throttled } from "./dom.js";
 import { csvButton } from "./saving.js";
@@ -26,14 +27,15 @@ export function showDecisions(decisions, plan) {
       : found.map((decision) => ({ name: decision.site, decisions: [decision] }));
     const rows = groups.slice(0, limit).map((group) => rowsOf(group));
     const hasKinds = found.some((decision) => decision.kind);
+    const hasMore = found.some((decision) => decision.more);
     say(
       byId("decision-count"),
       found.length === decisions.length
         ? several(found.length, "block")
         : `${plain(found.length)} of ${several(decisions.length, "block")}`,
     );
-    const heads = ["", "block", "", ...(hasKinds ? ["role and type"] : []), "strategy", "copies and layouts"];
-    const body = rows.flatMap((make) => make(hasKinds));
+    const heads = ["", "block", "", ...(hasKinds ? ["role and type"] : []), "strategy", ...(hasMore ? ["copies and layouts"] : [])];
+    const body = rows.flatMap((make) => make(hasKinds, hasMore));
     fill(
       frame,
       found.length
@@ -55,16 +57,18 @@ export function showDecisions(decisions, plan) {
   );
   search.addEventListener("input", throttled(redraw, 120));
   fold.addEventListener("change", redraw);
+  keepChoice("decisions", search);
+  keepChoice("fold", fold);
   redraw();
 }
 
-/** @param {import("./decisions.js").Group} group @returns {(hasKinds: boolean) => HTMLElement[]} */
+/** @param {import("./decisions.js").Group} group @returns {(hasKinds: boolean, hasMore: boolean) => HTMLElement[]} */
 function rowsOf({ name, decisions }) {
-  return (hasKinds) => {
+  return (hasKinds, hasMore) => {
     const [first] = decisions;
     const isGroup = decisions.length > 1;
     const members = element("tr", { class: "members", hidden: true });
-    const columns = hasKinds ? 6 : 5;
+    const columns = 4 + Number(hasKinds) + Number(hasMore);
     const button = isGroup
       ? element(
           "button",
@@ -95,7 +99,7 @@ function rowsOf({ name, decisions }) {
       element("td", { class: "number muted" }, isGroup ? `× ${plain(decisions.length)}` : ""),
       hasKinds ? element("td", { class: "small muted" }, first.kind) : null,
       element("td", { class: "mono" }, first.strategy),
-      element("td", { class: "small" }, first.more),
+      hasMore ? element("td", { class: "small" }, first.more) : null,
     );
     return isGroup ? [row, members] : [row];
   };

@@ -3,6 +3,7 @@
  * @module demo
  */
 
+import { addressed, keepAddressed } from "./address.js";
 import { exampleFile, get, pages, patch, post, uploadGraph } from "./api.js";
 import { copyButton } from "./copying.js";
 import { byId, element, fill, nowUsable, say } from "./dom.js";
@@ -59,7 +60,7 @@ export class Demo {
     /** @type {Progress} */
     this.progress = { phase: "importing", state: new RunState(), graph: null, budget: run.budget.seconds, workers: 1, queue: null };
     this.#enable(true);
-    const known = new URLSearchParams(location.search).get(PARAMETER);
+    const known = addressed(PARAMETER);
     if (known) void this.#attempt(() => this.#follow(known));
     nowUsable(this.part);
   }
@@ -71,9 +72,7 @@ export class Demo {
       const graph = await uploadGraph(await exampleFile(this.model));
       this.#set({ phase: "queued", graph });
       const id = await this.#submit(graph.id);
-      const address = new URLSearchParams(location.search);
-      address.set(PARAMETER, id);
-      history.replaceState(history.state, "", `?${address}`);
+      keepAddressed({ [PARAMETER]: id });
       await this.#follow(id);
     });
   }

@@ -3,6 +3,7 @@
  * @module executions
  */
 
+import { keepChoice, keepOneOf } from "./address.js";
 import { get, post, problemOf } from "./api.js";
 import { statusBadge } from "./badges.js";
 import { saveMenu } from "./charts/saving.js";
@@ -56,6 +57,9 @@ export class Executions {
       this.timeline.next();
     });
     for (const choice of document.getElementsByName("longest")) choice.addEventListener("change", () => this.#longest());
+    keepChoice("path", byId("critical"));
+    keepChoice("span", byId("find-span"));
+    keepOneOf("longest", "longest");
     byId("execute").disabled = false;
     const name = () => `${this.shown === PREDICTED ? this.plan.id : this.shown}.timeline`;
     fill(byId("timeline-menu"), saveMenu(this.timeline, name, () => this.timeline.rows()));

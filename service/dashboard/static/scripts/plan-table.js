@@ -3,6 +3,7 @@
  * @module plan-table
  */
 
+import { addressedOrder, keepOrder } from "./address.js";
 import { pages } from "./api.js";
 import { checkChips, markChip, originChip } from "./badges.js";
 import { element, fill } from "./dom.js";
@@ -81,7 +82,7 @@ export class PlanTable {
     this.tray = tray;
     this.onPoint = onPoint;
     /** @type {import("./tables.js").Order} */
-    this.order = { key: "", isAscending: true };
+    this.order = addressedOrder("sort", { key: "", isAscending: true });
     this.head = element("tr");
     this.body = element("tbody");
     /** @type {Map<string, {row: HTMLTableRowElement, plan: Plan, look: string}>} */
@@ -167,6 +168,7 @@ export class PlanTable {
     this.headKey = key;
     showSortHeads(this.head, columns, this.order, (order) => {
       this.order = order;
+      keepOrder("sort", order);
       if (this.content) this.show(this.content);
     });
     this.head.prepend(element("td", { class: "select-cell" }));

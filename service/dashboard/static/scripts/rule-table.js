@@ -26,15 +26,9 @@ export function showRules(place, rules) {
       "tr",
       {},
       element("th", { scope: "row", title: name }, name),
-      element("td", { class: "number", title: plain(applied) }, count(applied)),
-      element("td", { class: "number", title: plain(improved) }, count(improved)),
-      element(
-        "td",
-        { class: "bar-cell", "aria-hidden": "true" },
-        meter(applied / most),
-        meter(improved / best, "second"),
-      ),
+      element("td", { class: "number", title: plain(applied) }, count(applied), meter(applied / most)),
+      element("td", { class: "number", title: plain(improved) }, count(improved), meter(improved / best, "second")),
     ),
   );
-  fill(place, tableOf(["rule", ofBar("applied"), ofBar("improved", "second"), ""], body));
+  fill(place, tableOf(["rule", ofBar("applied"), ofBar("improved", "second")], body));
 }

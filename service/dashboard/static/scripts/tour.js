@@ -4,6 +4,7 @@
  * @module tour
  */
 
+import { addressed, keepAddressed } from "./address.js";
 import { byId, element, fill } from "./dom.js";
 
 /** The tag of the demo's run. */
@@ -89,7 +90,7 @@ export class Tour {
   /** @param {Place} place */
   constructor(place) {
     this.place = place;
-    this.step = Number(new URLSearchParams(location.search).get(PARAMETER));
+    this.step = Number(addressed(PARAMETER));
     /** @type {Element | null} */
     this.target = null;
     if (STEPS[this.step - 1]?.page !== place.page) return;
@@ -163,9 +164,7 @@ export class Tour {
 
   /** @param {string} step */
   #remember(step) {
-    const address = new URLSearchParams(location.search);
-    step ? address.set(PARAMETER, step) : address.delete(PARAMETER);
-    history.replaceState(history.state, "", `${address.size ? `?${address}` : location.pathname}${location.hash}`);
+    keepAddressed({ [PARAMETER]: step || null });
   }
 
   /** Parts of the page above the target come later than it; it stays in view until somebody moves the page. */

@@ -3,6 +3,7 @@
  * @module compare/plans
  */
 
+import { keepChoice } from "../address.js";
 import { get, pages } from "../api.js";
 import { moreOf } from "../decisions.js";
 import { byId, element, fill, say, throttled } from "../dom.js";
@@ -23,11 +24,13 @@ export async function showPlans(found, subjects) {
   const showCosts = () => showCostRows(found.plans, catalog, subjects);
   showCosts();
   byId("all-costs").addEventListener("change", showCosts);
+  keepChoice("costs", byId("all-costs"));
   showLeads(found.plans, subjects);
   const rows = found.parameters.map((/** @type {any} */ row) => ({ title: row.title, cells: row.values.map(parameterText), isMuted: !row.differs, isNumber: false }));
   showSubjectTable(byId("parameters"), subjects, rows, { label: "The plans as a whole" });
   const redraw = () => showDecisions(found.decisions, subjects);
   byId("search").addEventListener("input", throttled(redraw, 120));
+  keepChoice("decisions", byId("search"));
   redraw();
   subjects.onPoint((k) => ["costs", "parameters", "decisions", "moments"].forEach((id) => markColumns(byId(id), k)));
   await showOverTime(subjects.all.map(({ id }) => id), subjects);

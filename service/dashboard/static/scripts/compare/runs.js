@@ -3,6 +3,7 @@
  * @module compare/runs
  */
 
+import { keepAddressed } from "../address.js";
 import { LineChart } from "../charts/lines.js";
 import { saveMenu } from "../charts/saving.js";
 import { byId, element, fill, say } from "../dom.js";
@@ -48,10 +49,7 @@ function showFrontiers(found, subjects) {
   };
   for (const name of ["x", "y", "log"])
     byId(name).addEventListener("change", () => {
-      address.set("x", byId("x").value);
-      address.set("y", byId("y").value);
-      address.set("log", byId("log").checked ? "1" : "0");
-      history.replaceState(null, "", `?${address.toString().replaceAll("%2C", ",")}`);
+      keepAddressed({ x: byId("x").value, y: byId("y").value, log: byId("log").checked ? "1" : "0" });
       show();
     });
   fill(byId("frontiers-menu"), saveMenu(chart, () => "frontiers", () => chart.rows()));

@@ -6,8 +6,9 @@
 
 import { get } from "../api.js";
 import { saveMenu } from "../charts/saving.js";
-import { byId, element, fill, pairs, say } from "../dom.js";
+import { byId, element, fill, say } from "../dom.js";
 import { errorNotice } from "../notice.js";
+import { pairs } from "../pairs.js";
 import { figure, numberHead, rowOf, tableOf } from "../tables.js";
 import { plain, quantity, several } from "../units.js";
 import { changeRows, foldedChanges, inputsOf } from "./changes.js";

@@ -3,6 +3,7 @@
  * @module drawing/section
  */
 
+import { addressed, keepAddressed, keepChoice } from "../address.js";
 import { get } from "../api.js";
 import { swatch } from "../charts/legend.js";
 import { saveMenu } from "../charts/saving.js";
@@ -19,6 +20,7 @@ import { blockRows, WholeDiagram } from "./whole.js";
 /** @typedef {import("./visible.js").Drawing} Drawing */
 
 const MOST_LISTED = 12;
+const USUAL = "kind"; // of the colorings
 
 /** @typedef {{drawing: Drawing, diagram: Diagram, overlay: (drawing: Drawing) => void,
  *   onSelect: (listener: (block: number) => void) => void}} DrawingCard a diagram with what may be added to it later */
@@ -45,6 +47,7 @@ export async function showDrawing(path) {
     [byId("diagram")],
     (block, group) => {
       select(drawing, diagram, block, group);
+      keepAddressed({ site: block < 0 ? null : drawing.blocks.site[block] });
       for (const listener of listeners) listener(block);
     },
     () => showGroups(drawing, diagram),
@@ -54,6 +57,7 @@ export async function showDrawing(path) {
   byId("coloring").addEventListener("change", () => {
     diagram.colorBy(byId("coloring").value);
     showLegend(diagram);
+    keepAddressed({ color: byId("coloring").value === USUAL ? null : byId("coloring").value });
   });
   byId("parameters").addEventListener("change", () => diagram.showParameters(byId("parameters").checked));
   byId("open-all").addEventListener("click", () => diagram.setOpen(drawing.groups.name.keys()));
@@ -66,12 +70,18 @@ export async function showDrawing(path) {
   fill(byId("drawing-menu"), saveMenu(new WholeDiagram(diagram), () => `${drawing.name}.diagram`, () => blockRows(drawing)));
   showGroups(drawing, diagram);
   select(drawing, diagram, -1, -1);
+  diagram.colorBy(byId("coloring").value);
+  showLegend(diagram);
+  keepChoice("parameters", byId("parameters"));
+  const chosen = drawing.blocks.site.indexOf(addressed("site") ?? "");
+  if (chosen >= 0) diagram.reveal(chosen);
   return {
     drawing,
     diagram,
     overlay: (more) => {
       Object.assign(drawing, more);
       showColorings(drawing);
+      diagram.colorBy(byId("coloring").value);
       diagram.refresh();
       showLegend(diagram);
     },
@@ -81,10 +91,12 @@ export async function showDrawing(path) {
 
 /** What the colors may show. @param {Drawing} drawing */
 function showColorings(drawing) {
-  const chosen = byId("coloring").value || "kind";
+  const colorings = coloringsOf(drawing);
+  const wanted = addressed("color");
+  const chosen = colorings.some(([name]) => name === wanted) ? wanted : byId("coloring").value || USUAL;
   fill(
     byId("coloring"),
-    coloringsOf(drawing).map(([name, text]) => element("option", { value: name, selected: name === chosen }, text)),
+    colorings.map(([name, text]) => element("option", { value: name, selected: name === chosen }, text)),
   );
 }
 

@@ -3,6 +3,7 @@
  * @module frontier/view
  */
 
+import { keepAddressed } from "../address.js";
 import { byId, element, fill } from "../dom.js";
 
 /** @typedef {{name: string, unit: string, title: string}} Objective */
@@ -46,9 +47,8 @@ export class FrontierView {
   }
 
   #remember() {
-    const address = new URLSearchParams(location.search);
-    for (const part of ["x", "y", "color"]) address.set(part, byId(part).value);
-    for (const part of CHECKS) byId(part).checked ? address.set(part, "1") : address.delete(part);
-    history.replaceState(null, "", `?${address}`);
+    const selects = ["x", "y", "color"].map((part) => [part, byId(part).value]);
+    const checks = CHECKS.map((part) => [part, byId(part).checked ? "1" : null]);
+    keepAddressed(Object.fromEntries([...selects, ...checks]));
   }
 }

@@ -1,5 +1,6 @@
 /** One batch: its progress, and a table of its entries with their best values. */
 
+import { addressedOrder, keepOrder } from "../address.js";
 import { get, pages, post, remove } from "../api.js";
 import { statusBadge } from "../badges.js";
 import { byId, element, fill, nowUsable, say } from "../dom.js";
@@ -22,7 +23,7 @@ const programs = new Map();
 /** @type {any[]} */
 let catalog = [];
 /** @type {import("../tables.js").Order} */
-let order = { key: "number", isAscending: true };
+let order = addressedOrder("sort", { key: "number", isAscending: true });
 const head = element("tr");
 const body = element("tbody");
 
@@ -150,6 +151,7 @@ function showEntries() {
   fill(body, ...rows);
   showSortHeads(head, all, order, (wanted) => {
     order = wanted;
+    keepOrder("sort", order);
     showEntries();
   });
 }

@@ -1,5 +1,6 @@
 /** One run, live: its frontier, its history, and its options. */
 
+import { keepChoice, keepOneOf } from "../address.js";
 import { get, pages, post } from "../api.js";
 import { statusBadge } from "../badges.js";
 import { PlanTray } from "../comparing.js";
@@ -160,7 +161,7 @@ function show() {
   showQueue();
   showFigures(state);
   showPlans();
-  history.show(state.history);
+  history.show(state.history, byId("over").value);
   showRules(byId("rules"), state.rules);
   if (byId("rules-over-time").checked) showRulesOverTime();
   showRefused(byId("refused"), state.refused);
@@ -279,6 +280,10 @@ function addMenus() {
 }
 
 addMenus();
+keepChoice("over", byId("over"));
+keepChoice("rules", byId("rules-over-time"));
+keepChoice("costs", byId("all-costs"));
+keepOneOf("whole", "whole");
 byId("clear-bounds").addEventListener("click", () => selection.clear());
 for (const choice of document.querySelectorAll("[name=whole]")) choice.addEventListener("change", () => showPlans());
 byId("over").addEventListener("change", () => history.show(live.shown.history, byId("over").value));

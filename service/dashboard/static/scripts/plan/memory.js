@@ -3,6 +3,7 @@
  * @module plan/memory
  */
 
+import { keepChoice } from "../address.js";
 import { get } from "../api.js";
 import { legend, seriesColor, swatch } from "../charts/legend.js";
 import { LineChart } from "../charts/lines.js";
@@ -49,6 +50,8 @@ class MemorySection {
     this.#roles();
     fill(byId("memory-menu"), saveMenu(this.chart, () => `${plan.id}.memory`, () => this.#rows()));
     this.#show();
+    keepChoice("memory", byId("memory-class"));
+    keepChoice("role", byId("memory-role"));
   }
 
   #classes() {

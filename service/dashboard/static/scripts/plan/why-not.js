@@ -3,6 +3,7 @@
  * @module plan/why-not
  */
 
+import { keepChoice } from "../address.js";
 import { get } from "../api.js";
 import { byId, element, fill, say } from "../dom.js";
 import { errorNotice } from "../notice.js";
@@ -42,6 +43,8 @@ class WhyNot {
     });
     for (const option of ["tied", "follow"])
       byId(`why-not-${option}`).addEventListener("change", () => byId("why-not-block").value.trim() && this.#ask());
+    keepChoice("tied", byId("why-not-tied"));
+    keepChoice("follow", byId("why-not-follow"));
     addEventListener("hashchange", () => this.#fromAddress());
     this.#fromAddress();
   }

@@ -3,6 +3,7 @@
  * @module sharding/section
  */
 
+import { addressed, keepAddressed, keepChoice } from "../address.js";
 import { get } from "../api.js";
 import { seriesColor, swatch } from "../charts/legend.js";
 import { saveMenu } from "../charts/saving.js";
@@ -50,6 +51,7 @@ class ShardingSection {
     this.card = card;
     this.block = -1;
     this.tensor = -1;
+    this.first = firstTensor(columns);
     this.#words();
     this.#legend();
     const point = (/** @type {number[]} */ devices) => this.point(devices);
@@ -63,13 +65,23 @@ class ShardingSection {
     card?.onSelect((block) => {
       if (block !== this.block) this.choose(block, false);
     });
-    this.showTensor(firstTensor(columns));
-    showBlock(byId("sharding-block"), columns, -1, plan.moves, (tensor) => this.showTensor(tensor));
+    this.#fromAddress();
+  }
+
+  /** The block and the tensor that the address names, or else no block and the tensor of which most is moved. */
+  #fromAddress() {
+    const { columns } = this;
+    const block = columns.blockOf.get(addressed("site") ?? "") ?? -1;
+    const tensor = columns.tensorOf.get(addressed("tensor") ?? "");
+    if (block < 0) showBlock(byId("sharding-block"), columns, -1, this.plan.moves, (found) => this.showTensor(found));
+    else this.choose(block, false);
+    if (tensor !== undefined || block < 0) this.showTensor(tensor ?? this.first);
   }
 
   /** Show a block, here and in the diagram. @param {number} block -1 for none @param {boolean} [inDiagram] whether to move the diagram there */
   choose(block, inDiagram = true) {
     this.block = block;
+    keepAddressed({ site: block < 0 ? null : this.columns.blocks.site[block] });
     showBlock(byId("sharding-block"), this.columns, block, this.plan.moves, (tensor) => this.showTensor(tensor));
     byId("sharding-site").value = block < 0 ? "" : this.columns.blocks.site[block];
     const [made] = block < 0 ? [] : this.columns.madeBy[block];
@@ -88,6 +100,7 @@ class ShardingSection {
   /** @param {number} tensor */
   showTensor(tensor) {
     this.tensor = tensor;
+    keepAddressed({ tensor: tensor === this.first && this.block < 0 ? null : this.columns.tensors.name[tensor] });
     const { name, dtype, shape, role } = this.columns.tensors;
     byId("sharding-tensor").value = name[tensor];
     const rounds = this.columns.shardings[this.columns.tensors.sharding[tensor]].shape.join() !== shape[tensor].join();
@@ -142,6 +155,7 @@ class ShardingSection {
       else this.choose(found);
     });
     byId("matrix-by").addEventListener("change", () => this.matrix.show(byId("matrix-by").value === "class"));
+    keepChoice("redistributions", byId("matrix-by"));
     byId("moved-csv").addEventListener("click", () => saveCsv(`${this.plan.id}.redistributions.csv`, movedRows(this.columns)));
   }
 }
