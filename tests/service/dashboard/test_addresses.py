@@ -125,7 +125,7 @@ def test_the_addresses_of_other_pages_have_their_views(service: Service, run: st
     page.get_by_role("button", name="Describe").click()
     expect(page.locator("#figures")).to_contain_text("at offset")
     page.reload()
-    expect(page.locator("#at")).to_have_value("1, 1")
+    expect(page.locator("#at")).to_have_value("1,1")
     expect(page.locator("#figures")).to_contain_text("[1, 1] at offset")
 
     graph = service.get(f"/v1/runs/{run}")["graph_id"]

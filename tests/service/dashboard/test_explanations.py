@@ -58,6 +58,8 @@ def addresses(service: Service) -> dict[str, str]:
         "batches": "/batches",
         "batch": f"/batches/{batch}",
         "rules": "/rules",
+        "mesh": "/devices?mesh=dgx-h100",
+        "device": "/devices?device=h100-sxm5-80gb",
         "layouts": "/layouts",
         "new run": "/runs/new",
     }
@@ -94,6 +96,7 @@ def test_an_explanation_is_opened_and_closed_by_keys_clicks_and_touch(
     service: Service, addresses: dict[str, str], visit: Open
 ) -> None:
     page = visit(service, addresses["run"], width=390)
+    expect(page.locator("#run")).not_to_have_attribute("inert", "")
     buttons = page.locator(".progress-card .about")
     shown = page.locator("#explanation")
     hypervolume = buttons.nth(5)

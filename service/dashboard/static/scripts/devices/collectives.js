@@ -145,13 +145,13 @@ function tables(bytes, group) {
         hasAlgorithm && element("td", {}, table.algorithm === "any" ? "the library's choice" : table.algorithm.replace("_", " ")),
         time(table.measured_s[k]), time(table.predicted_s[k]), figure(signed(table.error[k])), time(table.computed_s[k]), figure(signed(table.computed_error[k])),
       ])));
-  const heads = ["bytes", ...(hasAlgorithm ? ["algorithm"] : []), ...["measured", "predicted", "error", "figures alone", "error"].map((name) => numberHead(name))];
+  const heads = ["bytes", ...(hasAlgorithm ? ["algorithm"] : []), ...["measured", "predicted", "error", "figures alone", "error"].map((name) => numberHead(name, "", `exchange: ${name}`))];
   const curve = bytes.map((size, k) => rowOf(rounded(size, "B"), [
     time(group.seconds[k]), time(group.computed[k]), figure(quantity((size * group.received_share) / group.seconds[k], "B/s"))]));
   return [
     measured.length ? scrolling(tableOf(heads, measured, { label: `Measured sizes of ${title}`, kind: "measured-sizes" }), `Measured sizes of ${title}`, "tall") : null,
     element("details", { class: "more" }, element("summary", {}, "The curve, as a table"),
-      scrolling(tableOf(["bytes", numberHead("predicted"), numberHead("figures alone"), numberHead("bus bandwidth")], curve, { label: `Curve of ${title}` }), `Curve of ${title}`, "tall")),
+      scrolling(tableOf(["bytes", numberHead("predicted", "", "exchange: predicted"), numberHead("figures alone", "", "exchange: figures alone"), numberHead("bus bandwidth")], curve, { label: `Curve of ${title}` }), `Curve of ${title}`, "tall")),
   ];
 }
 

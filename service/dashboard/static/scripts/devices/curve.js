@@ -40,7 +40,7 @@ export function asTable(title, { heads, rows }) {
     "details",
     { class: "more" },
     element("summary", {}, `${title}, as a table`),
-    scrolling(tableOf([first, ...others.map((head) => numberHead(head))], cells, { label: title }), title, "tall"),
+    scrolling(tableOf([first, ...others.map((head) => numberHead(head, "", "curve: rate"))], cells, { label: title }), title, "tall"),
   );
 }
 

@@ -5,7 +5,8 @@
 
 import { pages } from "../api.js";
 import { seriesColor } from "../charts/legend.js";
-import { element, fill, pairs } from "../dom.js";
+import { element, fill } from "../dom.js";
+import { pairs } from "../pairs.js";
 import { saveCsv } from "../saving.js";
 import { figure, numberHead, rowOf, scrolling, tableOf } from "../tables.js";
 import { plain, quantity, rounded, several } from "../units.js";
@@ -46,13 +47,13 @@ function facts({ figures, products: rates, layouts }) {
     value(size) ? `${rounded(value(size), value(size) < BINARY ? "B" : "GB")}${value(rate) ? ` at ${rounded(value(rate), "B/s")}` : ""}` : null;
   const best = [...rates].sort((one, other) => other.peak_flops_per_s - one.peak_flops_per_s)[0];
   return pairs([
-    ["Memory", level("memory_bytes", "memory_bytes_per_s")],
+    ["Memory", level("memory_bytes", "memory_bytes_per_s"), "mesh: memory"],
     ["Last cache", level("cache_bytes", "cache_bytes_per_s") ?? "none is stated"],
     ["Memory of the host", level("host_memory_bytes", "host_bytes_per_s") ?? "none is stated"],
     ["Matrix units", best ? `up to ${rounded(best.peak_flops_per_s, "flop/s")} in ${best.precision}` : null],
     ["Vector units", rounded(value("vector_flops_per_s"), "flop/s")],
     ["Engines", enginesText(value)],
-    ["Layouts", layouts.join(", ")],
+    ["Layouts", layouts.join(", "), ""],
   ]);
 }
 
@@ -217,6 +218,6 @@ function kernels({ name, kernels: classes }) {
     { class: "card", "aria-label": "Classes of kernels" },
     element("header", {}, element("h2", {}, "Classes of kernels"),
       element("p", { class: "note" }, "How far times of each class may be off, one standard deviation, and from which device its figures are.")),
-    scrolling(tableOf(["class", numberHead("error"), "figures of", "source"], rows, { label: `Classes of kernels of ${name}`, kind: "figure-table" }), `Classes of kernels of ${name}`, "tall"),
+    scrolling(tableOf(["class", numberHead("error", "", "class: error"), "figures of", "source"], rows, { label: `Classes of kernels of ${name}`, kind: "figure-table" }), `Classes of kernels of ${name}`, "tall"),
   );
 }

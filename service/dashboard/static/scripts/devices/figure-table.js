@@ -38,7 +38,7 @@ export function figureTable(figures, label) {
     groups.length > 1 ? element("tr", { class: "group" }, element("th", { scope: "rowgroup", colspan: 3 }, group)) : null,
     ...figures.filter((each) => each.group === group).map(row),
   ]);
-  return scrolling(tableOf(["figure", numberHead("value"), "source"], rows, { label, kind: "figure-table" }), label, "tall");
+  return scrolling(tableOf(["figure", numberHead("value", "", "device: value"), "source"], rows, { label, kind: "figure-table" }), label, "tall");
 }
 
 /** @param {FigureRow} each */

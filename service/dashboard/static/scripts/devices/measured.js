@@ -21,12 +21,12 @@ const FAMILIES = [
 const COLUMNS = [
   { key: "name", title: "kernel", unit: "", isNumber: false },
   { key: "class", title: "class", unit: "", isNumber: false },
-  { key: "flops", title: "work", unit: "", isNumber: true },
-  { key: "bytes", title: "bytes", unit: "", isNumber: true },
-  { key: "measured_s", title: "measured", unit: "", isNumber: true },
-  { key: "predicted_s", title: "predicted", unit: "", isNumber: true },
-  { key: "error", title: "error", unit: "", isNumber: true },
-  { key: "is_inside", title: "inside 90 %", unit: "", isNumber: true },
+  { key: "flops", title: "work", about: "kernel: work", unit: "", isNumber: true },
+  { key: "bytes", title: "bytes", about: "kernel: bytes", unit: "", isNumber: true },
+  { key: "measured_s", title: "measured", about: "kernel: measured", unit: "", isNumber: true },
+  { key: "predicted_s", title: "predicted", about: "kernel: predicted", unit: "", isNumber: true },
+  { key: "error", title: "error", about: "kernel: error", unit: "", isNumber: true },
+  { key: "is_inside", title: "inside 90 %", about: "kernel: inside 90 %", unit: "", isNumber: true },
 ];
 
 /** @param {any} device @param {URLSearchParams} state @param {() => void} keep */

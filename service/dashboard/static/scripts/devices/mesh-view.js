@@ -68,7 +68,7 @@ function drawn(mesh) {
 
 /** @param {any} mesh */
 function axesTable(mesh) {
-  const heads = ["axis", numberHead("devices"), "topology", numberHead("a link, one way"), numberHead("a device, all links"), numberHead("latency of a round")];
+  const heads = ["axis", numberHead("devices", "", "axis: devices"), "topology", numberHead("a link, one way"), numberHead("a device, all links"), numberHead("latency of a round")];
   const row = (/** @type {any} */ axis, /** @type {any} */ name, /** @type {string} */ size) =>
     rowOf(name, [
       figure(size),
@@ -89,7 +89,7 @@ function linkFigures(link, title) {
       figure(errorText(table.error)),
       element("td", { class: "source" }, linked(table.source)),
     ]));
-  const heads = ["measured", numberHead("devices"), numberHead("sizes"), numberHead("error"), "source"];
+  const heads = ["measured", numberHead("devices", "", "exchange: devices"), numberHead("sizes", "", "exchange: sizes"), numberHead("error", "", "exchange: error"), "source"];
   return element(
     "details",
     { class: "more", open: true },

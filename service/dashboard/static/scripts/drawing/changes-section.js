@@ -106,7 +106,7 @@ function showWords({ before, after, counts, moves, rules }) {
   fill(
     byId("changes-sums"),
     tableOf(
-      ["in all", numberHead("before"), numberHead("after"), numberHead("difference")],
+      ["in all", ...["before", "after", "difference"].map((name) => numberHead(name, "", `rewriting: ${name}`))],
       rows.map(([name, was, is, unit]) =>
         rowOf(name, [figure(text(was, unit)), figure(text(is, unit)), figure(difference(Number(was), Number(is)))]),
       ),
