@@ -94,6 +94,14 @@ def test_a_device_is_compared_with_what_was_measured(idle_service: Service, visi
     expect(bandwidth).to_contain_text("stas00/ml-engineering")
 
 
+def test_the_chosen_one_is_in_view_in_its_list_and_the_page_stays(idle_service: Service, visit: Open) -> None:
+    page = visit(idle_service, "/devices?device=wormhole-n300")
+    expect(page.locator("#device h2")).to_have_text("wormhole-n300")
+    expect(page.locator("#catalog [aria-pressed=true]")).to_be_in_viewport()
+    assert page.evaluate("scrollY") == 0
+    assert page.evaluate("document.querySelector('#catalog').scrollTop") > 0
+
+
 def test_what_was_not_measured_is_admitted(idle_service: Service, visit: Open) -> None:
     page = visit(idle_service, "/devices?device=tpu-v5e")
     expect(page.locator("#measured")).to_contain_text(

@@ -55,9 +55,16 @@ export class ChoiceList {
       const is = button.dataset[this.attribute] === choice.name && button.dataset.kind === (choice.kind ?? "");
       button.setAttribute("aria-pressed", String(is));
       button.tabIndex = is ? 0 : -1;
-      if (is) button.scrollIntoView({ block: "nearest" });
+      if (is) this.#reveal(button);
     }
     if (!this.place.querySelector("button[tabindex='0']")) this.place.querySelector("button")?.setAttribute("tabindex", "0");
+  }
+
+  /** Scroll the list, and not the page, so far that a button is in view. @param {HTMLElement} button */
+  #reveal(button) {
+    const [own, frame] = [button.getBoundingClientRect(), this.place.getBoundingClientRect()];
+    if (own.top < frame.top) this.place.scrollTop += own.top - frame.top;
+    else if (own.bottom > frame.bottom) this.place.scrollTop += own.bottom - frame.bottom;
   }
 
   /** @param {KeyboardEvent} event */
