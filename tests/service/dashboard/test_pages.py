@@ -101,7 +101,7 @@ def test_the_plans_table_is_sorted_by_a_click_and_saved_as_csv(
     download.value.save_as(tmp_path / "frontier.csv")
     head, *lines = (tmp_path / "frontier.csv").read_text().splitlines()
     assert head.startswith("plan,time_s,peak_memory_bytes,") and head.endswith(
-        ",cost_model,feasible,devices,micro_batches,stages,schedule,recomputed_blocks,offloaded_bytes,moves"
+        ",cost_model,feasible,devices,micro_batches,stages,schedule,recomputed_blocks,offloaded_bytes,moves,origin,seed"
     )
     assert {line.partition(",")[0] for line in lines} == {plan["id"] for plan in plans}
 
