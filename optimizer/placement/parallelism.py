@@ -37,7 +37,8 @@ class _KnownBlock(NamedTuple):
 def parallelism(graph: Graph, placements: Placements, mesh_shape: MeshShape) -> str:
     """Return what a plan is called elsewhere, with degrees: `data parallel 4, tensor parallel 2`.
 
-    A degree is that of most of the work that is split so. It is `fully sharded` where most bytes of the weights are
+    A degree is that of most of the work that is split so. Where blocks differ, so that degrees need more devices than
+    there are, it is `data parallel 4 or tensor parallel 4`. It is `fully sharded` where most bytes of the weights are
     split over sub-axes over which the products that read them split none of their dimensions.
     """
     placements = with_boundary(graph, placements)
@@ -57,7 +58,8 @@ def parallelism(graph: Graph, placements: Placements, mesh_shape: MeshShape) -> 
         for kind, found in work.items()
         if total and sum(found.values()) >= NAMED_SHARE * total
     ]
-    text = ", ".join(f"{kind} parallel {count}" for kind, count in named) or REPLICATED
+    fits = prod(count for _, count in named) <= mesh_shape.device_count
+    text = (", " if fits else " or ").join(f"{kind} parallel {count}" for kind, count in named) or REPLICATED
     return f"{FULLY_SHARDED}, {text}" if _is_fully_sharded(graph, placements, blocks) else text
 
 

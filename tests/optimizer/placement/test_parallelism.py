@@ -42,6 +42,11 @@ PLANS: tuple[tuple[str, Callable[[], Graph], Mapping[str, str]], ...] = (
         {"up0": "(gpu.0*gpu.1, gpu.2, -)", "down0": "(gpu.0*gpu.1, -, gpu.2)"},
     ),
     (
+        "data parallel 4 or tensor parallel 4",
+        two_layers,
+        {"up0": "(gpu.0*gpu.1, -, -)", "down0": "(-, -, gpu.0*gpu.1)"},
+    ),
+    (
         "fully sharded, data parallel 8",
         two_layers,
         {"up0": f"({ALL}, -, -)", "down0": f"({ALL}, -, -)"} | WEIGHTS_SPLIT,
@@ -71,7 +76,7 @@ def test_a_plan_is_called_by_what_it_splits(
 
 
 @pytest.mark.parametrize(
-    ("count", "name"), [(5, "data parallel 8, tensor parallel 8"), (6, "data parallel 8")]
+    ("count", "name"), [(5, "data parallel 8 or tensor parallel 8"), (6, "data parallel 8")]
 )
 def test_a_split_of_less_than_a_tenth_of_the_work_is_not_named(count: int, name: str) -> None:
     graph = layers(count)
