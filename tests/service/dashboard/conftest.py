@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +28,9 @@ PATIENCE_MS = 30_000
 OWN = ("data", "blob")
 
 expect.set_options(timeout=PATIENCE_MS)
+
+# Values that no text was made of.
+UNWRITTEN = re.compile(r".{,40}(?:\[object |\bundefined\b|\bNaN\b|\bInfinity\b).{,20}")
 
 
 @dataclass
@@ -61,6 +65,8 @@ class Watched:
             message for message in self.complaints if not any(known in message for known in self.expected)
         ]
         assert (unexpected, self.strangers) == ([], [])
+        unwritten = [] if self.page.is_closed() else UNWRITTEN.findall(self.page.locator("body").inner_text())
+        assert not unwritten, f"the page shows {unwritten[0]!r}"
         assert self.requested, "nothing was watched"
 
 

@@ -79,6 +79,7 @@ def test_one_button_leads_from_an_empty_installation_to_a_finished_run(service: 
     expect(canvas).to_be_visible(timeout=COMPILING_MS)
     expect(canvas).to_have_accessible_name(re.compile(r"^Timeline of 8 devices over [\d.]+ ms"))
     expect(page.locator("#devices tbody tr")).to_have_count(8)
+    expect(page.locator("#devices tbody tr").first.locator("td")).to_have_count(8)
     assert shades(page) > 2, "the timeline is painted"
 
     trace = page.get_by_role("link", name="For Perfetto").get_attribute("href")

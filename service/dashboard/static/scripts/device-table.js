@@ -39,9 +39,9 @@ export function showDevices(place, counts, trace, capacity) {
       ? busy.flatMap((share, stream) => pair(percent(share), share, stream ? "second" : ""))
       : [];
     return rowOf(nameBy?.get(device) ?? String(device), [
-      shares,
-      pair(memory.write(peak), peak / most, ""),
-      pair(traffic.write(received[device]), received[device] / largest, "second"),
+      ...shares,
+      ...pair(memory.write(peak), peak / most, ""),
+      ...pair(traffic.write(received[device]), received[device] / largest, "second"),
     ]);
   });
   const note = capacity

@@ -15,7 +15,7 @@ import { differenceText } from "./timeline-tables.js";
 export function showMeasured(plan, onChange) {
   const place = byId("measured");
   if (!plan.measurements.length) {
-    const how = element("p", { class: "muted small" }, "Not measured yet. On a host that has its devices:");
+    const how = element("div", { class: "muted small" }, "Not measured yet. On a host that has its devices:");
     return fill(place, how, copyable(`tapestry validate --plan ${plan.id} --save`, "the command"));
   }
   const { time } = plan;
