@@ -18,6 +18,16 @@ import { column, plain } from "./units.js";
  *   cell: (plan: Plan) => any}} Column */
 
 /** @type {Column} */
+const DEVICES = {
+  key: "devices",
+  title: "devices",
+  unit: "",
+  isNumber: false,
+  value: (plan) => plan.devices,
+  cell: (plan) => plan.devices,
+};
+
+/** @type {Column} */
 const MICRO_BATCHES = {
   key: "micro_batches",
   title: "micro-batches",
@@ -210,14 +220,7 @@ function columnsOf({ plans, objectives, marks, hasLeads }) {
       one.key === "time_s" ? [one, ...intervalsOf(plans, one.unit), ...(hasLeads ? leadsOf(plans) : [])] : [one],
     ),
     ...(plans.some(sourceOf) ? [ORIGIN] : []),
-    {
-      key: "devices",
-      title: "devices",
-      unit: "",
-      isNumber: false,
-      value: (plan) => plan.devices,
-      cell: (plan) => plan.devices,
-    },
+    ...(plans.some((plan) => plan.devices !== "all") ? [DEVICES] : []),
     ...(plans.some((plan) => plan.micro_batches > 1) ? [MICRO_BATCHES] : []),
     ...(plans.some((plan) => plan.stages) ? [STAGES] : []),
     ...(plans.some((plan) => plan.recompute) ? [COMPUTED_AGAIN] : []),
