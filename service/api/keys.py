@@ -203,7 +203,9 @@ class KeyRequired:
             return too_many()
         wants_page = scope["method"] in READING and "text/html" in headers.get("accept", "")
         if wants_page and not scope["path"].startswith("/v1"):
-            return RedirectResponse(f"/login?next={quote(scope['path'])}", 303)
+            query = scope["query_string"].decode("ascii", "replace")
+            wanted = f"{scope['path']}?{query}" if query else scope["path"]
+            return RedirectResponse(f"/login?next={quote(wanted)}", 303)
         message = "this service has a key; send it as 'Authorization: Bearer KEY'"
         return respond(401, "unauthorized", message, headers=CHALLENGE)
 

@@ -157,7 +157,7 @@ def test_what_changed_is_a_table_of_equal_layers_and_a_file(page: Page, tmp_path
 
 def test_the_address_shows_what_changed(idle_service: Service, visit: Open) -> None:
     graph = rewritten(idle_service, activations(5), ["fuse_cells"])
-    page = visit(idle_service, f"/graphs/{graph}#changes")
+    page = visit(idle_service, f"/graphs/{graph}?changes=open")
     expect(page.locator("#changes-words")).to_contain_text("10 removed")
     expect(page.locator("#show-changes")).to_be_hidden()
 
@@ -167,7 +167,7 @@ def test_nothing_grave_is_found_on_what_changed(
     idle_service: Service, visit: Open, scheme: Literal["light", "dark"], width: int
 ) -> None:
     graph = rewritten(idle_service, activations(7), ["fuse_cells"])
-    page = visit(idle_service, f"/graphs/{graph}#changes", scheme=scheme, width=width)
+    page = visit(idle_service, f"/graphs/{graph}?changes=open", scheme=scheme, width=width)
     expect(page.locator("#changes-words")).to_contain_text("14 removed")
     page.locator("#changes-table button").first.click()
     expect(page.locator("#selected-change h3")).to_be_visible()

@@ -201,7 +201,7 @@ export async function exampleFile(path) {
 /** @param {number} status @param {string} text */
 function answerOf(status, text) {
   if (status === 401) {
-    location.assign(`/login?next=${encodeURIComponent(location.pathname)}`);
+    location.assign(`/login?next=${encodeURIComponent(location.pathname + location.search + location.hash)}`);
   }
   const document = parsed(text);
   if (status >= 200 && status < 300) return document;

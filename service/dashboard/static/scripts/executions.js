@@ -32,8 +32,6 @@ export class Executions {
     this.timeline = new Timeline(byId("timeline"), (from, to) => this.links.look(from, to));
     /** @type {import("./trace.js").Trace | null} */
     this.trace = null;
-    /** @type {any} */
-    this.counts = null;
     this.shown = PREDICTED;
     this.#listen();
     this.#backend();
@@ -151,8 +149,10 @@ export class Executions {
       byId("time"),
       `Took ${quantity(counted, "s")} of simulated time; predicted were ${quantity(predicted, "s")}.`,
     );
+    this.#account(execution.counts);
     const trace = execution.links.trace ? await this.#trace(execution) : null;
     if (this.shown !== id) return undefined;
+    byId("longest-part").hidden = !trace;
     byId("no-timeline").hidden = Boolean(trace);
     for (const part of ["waits", "waits-title"]) byId(part).hidden = true;
     if (trace) this.#showTrace(trace, execution.counts);
@@ -171,15 +171,17 @@ export class Executions {
     this.timeline.show(trace);
     this.#find();
     this.#longest();
-    this.counts = counts;
-    this.#account(this.plan);
+    byId("longest-part").hidden = false;
+    this.#account(counts);
   }
 
-  /** Show the plan's costs in three ways. @param {any} plan with its measurements */
-  #account(plan) {
-    this.plan = plan;
-    showAccounts(plan.cost, this.counts, plan.measurements[0]);
-    showMeasured(plan, (changed) => this.#account(changed));
+  /** Show the plan's costs in three ways. @param {any} counts of an execution, or null */
+  #account(counts) {
+    showAccounts(this.plan.cost, counts, this.plan.measurements[0]);
+    showMeasured(this.plan, (changed) => {
+      this.plan = changed;
+      this.#account(counts);
+    });
   }
 
   /** @param {any} execution */

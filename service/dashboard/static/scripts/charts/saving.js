@@ -3,7 +3,7 @@
  * @module charts/saving
  */
 
-import { element } from "../dom.js";
+import { element, say } from "../dom.js";
 import { save, saveCsv, saveText } from "../saving.js";
 
 /**
@@ -14,7 +14,17 @@ import { save, saveCsv, saveText } from "../saving.js";
  */
 export function saveMenu(figure, name, rows) {
   const button = (/** @type {string} */ title, /** @type {() => void | Promise<void>} */ action) =>
-    element("button", { type: "button", onclick: () => ((menu.open = false), void action()) }, title);
+    element("button", { type: "button", onclick: () => void attempt(action) }, title);
+  const attempt = async (/** @type {() => void | Promise<void>} */ action) => {
+    say(trouble, "");
+    try {
+      await action();
+      menu.open = false;
+    } catch (error) {
+      say(trouble, `Not saved: ${error instanceof Error ? error.message : error}.`);
+    }
+  };
+  const trouble = element("p", { class: "small bad", role: "status" });
   const menu = element(
     "details",
     { class: "save-menu" },
@@ -25,6 +35,7 @@ export function saveMenu(figure, name, rows) {
       button("PNG", async () => save(`${name()}.png`, await figure.png())),
       button("SVG", () => saveText(`${name()}.svg`, figure.svg(), "image/svg+xml")),
       rows ? button("CSV", () => saveCsv(`${name()}.csv`, rows())) : null,
+      trouble,
     ),
   );
   menu.addEventListener("focusout", (/** @type {FocusEvent} */ event) => {

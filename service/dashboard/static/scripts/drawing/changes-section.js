@@ -4,6 +4,7 @@
  * @module drawing/changes-section
  */
 
+import { addressed, keepAddressed } from "../address.js";
 import { get } from "../api.js";
 import { saveMenu } from "../charts/saving.js";
 import { byId, element, fill, say } from "../dom.js";
@@ -22,7 +23,7 @@ import { WholeDiagram } from "./whole.js";
 
 const MOST_ROWS = 200;
 const NAMES = { kept: "stays", changed: "changed", removed: "removed", made: "new" };
-const OPENED = "#changes";
+const OPENED = "changes"; // in the address
 
 /**
  * Let the button of the card fetch and show the changes at a path; the address says that they are open.
@@ -33,10 +34,10 @@ export function enableChanges(path, about) {
   say(byId("changes-about"), about);
   const open = () => void show(path);
   byId("show-changes").addEventListener("click", () => {
-    history.replaceState(null, "", OPENED);
+    keepAddressed({ [OPENED]: "open" });
     open();
   });
-  if (location.hash === OPENED) open();
+  if (addressed(OPENED)) open();
 }
 
 /** @param {string} path */

@@ -21,6 +21,9 @@ async function begin() {
   }
 }
 
+/** What the catalog is searched by: fields, and the address. */
+const TERMS = ["find", "kind"];
+
 /** @param {Entry[]} entries */
 function showCatalog(entries) {
   const given = new URLSearchParams(location.search);
@@ -32,18 +35,24 @@ function showCatalog(entries) {
     say(byId("choice-count"), `${shown.length} of ${entries.length}`);
     list.show(shown, "Nothing in the catalog is called so, or is by that vendor.");
   };
+  let chosen = { entry: wanted(entries, given), state: given };
   /** @param {{name: string, kind: string}} entry @param {URLSearchParams} state */
   const choose = (entry, state) => {
+    chosen = { entry, state };
     list.choose(/** @type {any} */ (entry));
     keep(entry, state);
     void show(entry, state);
   };
   byId("find").value = given.get("find") ?? byId("find").value;
   byId("kind").value = given.get("kind") ?? byId("kind").value;
-  for (const id of ["find", "kind"]) byId(id).addEventListener("input", search);
+  for (const id of TERMS)
+    byId(id).addEventListener("input", () => {
+      search();
+      keep(chosen.entry, chosen.state);
+    });
   search();
   nowUsable(byId("choices"));
-  choose(wanted(entries, given), given);
+  choose(chosen.entry, chosen.state);
 }
 
 /** What the address names, be it in the list or not: `2x-dgx-h100` is not. @param {Entry[]} entries @param {URLSearchParams} given */
@@ -62,6 +71,7 @@ function keep({ kind, name }, state) {
   const kept = new URLSearchParams(state);
   kept.delete("device");
   kept.delete("mesh");
+  for (const id of TERMS) byId(id).value ? kept.set(id, byId(id).value) : kept.delete(id);
   history.replaceState(null, "", `?${new URLSearchParams([[kind, name], ...kept])}`);
 }
 

@@ -26,6 +26,8 @@ const table = new RunsTable(byId("runs"), { onSort: sortBy, onSelect: showSelect
 
 /** @param {Record<string, string>} changes @param {boolean} [isStep] whether going back leads to what was before */
 function go(changes, isStep = true) {
+  const demo = new URLSearchParams(location.search).get("demo"); // which the demo keeps there
+  demo ? address.set("demo", demo) : address.delete("demo");
   for (const [name, value] of Object.entries(changes))
     value ? address.set(name, value) : address.delete(name);
   const url = address.size ? `?${address}` : location.pathname;

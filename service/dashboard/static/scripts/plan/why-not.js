@@ -51,7 +51,7 @@ class WhyNot {
 
   #fromAddress() {
     if (!location.hash.startsWith(MARK)) return;
-    byId("why-not-block").value = decodeURIComponent(location.hash.slice(MARK.length));
+    byId("why-not-block").value = decoded(location.hash.slice(MARK.length));
     byId("why-not").scrollIntoView({ block: "start" });
     void this.#ask();
   }
@@ -185,6 +185,15 @@ class WhyNot {
       one.copy_count > rows.length ? element("p", { class: "muted small" }, `and ${several(one.copy_count - rows.length, "smaller change")} of copies`) : null,
     );
     byId("why-not-detail").scrollIntoView({ block: "nearest" });
+  }
+}
+
+/** A name in an address, as it is where nobody encoded it. @param {string} text */
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
   }
 }
 

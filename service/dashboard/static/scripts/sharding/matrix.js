@@ -12,6 +12,7 @@ import { kindText } from "./columns.js";
 /** @typedef {import("./columns.js").Columns} Columns */
 /** @typedef {{name: string, holds: (moved: number) => boolean}} Choice of redistributions */
 
+const ABOUT = /** @type {Record<string, string>} */ ({ made: "made", "time of all": "exchange: time" });
 const LEAST_SHADE = 6; // % of the ink
 const MOST_SHADE = 46;
 
@@ -130,7 +131,7 @@ export class Matrix {
   #table(heads, rows) {
     if (!rows.length) return fill(this.place, element("p", { class: "empty" }, "Nothing is redistributed: each device has what it reads."));
     const [first, ...others] = heads;
-    fill(this.place, tableOf([first, ...others.map((name) => ({ name, isNumber: true, about: "redistributions" }))], rows, { kind: "matrix" }));
+    fill(this.place, tableOf([first, ...others.map((name) => ({ name, isNumber: true, about: ABOUT[name] ?? "redistributions" }))], rows, { kind: "matrix" }));
     return undefined;
   }
 }

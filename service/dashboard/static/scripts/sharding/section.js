@@ -63,7 +63,7 @@ class ShardingSection {
     this.matrix.show(false);
     this.#controls();
     card?.onSelect((block) => {
-      if (block !== this.block) this.choose(block, false);
+      if (block >= 0 && block !== this.block) this.choose(block, false);
     });
     this.#fromAddress();
   }
