@@ -11,7 +11,7 @@ from tapestry.service.api.answers import packed
 from tapestry.service.api.context import Parts
 from tapestry.service.api.drawing_tasks import DrawnChanges
 from tapestry.service.api.drawings import EXAMPLE
-from tapestry.service.api.openapi_parts import GraphId, PlanId, Printable, json_answer, problems
+from tapestry.service.api.openapi_parts import PRINTABLE, GraphId, PlanId, Printable, json_answer, problems
 from tapestry.service.api.problems import Problem
 from tapestry.teg.faults import Fault
 
@@ -45,6 +45,7 @@ def get_graph_changes(
         str | None,
         Query(
             max_length=64,
+            json_schema_extra=dict(PRINTABLE),
             description="the program from which it was made; by default that of the newest rewriting",
         ),
         Printable,
