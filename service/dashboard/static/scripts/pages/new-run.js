@@ -3,7 +3,7 @@
 import { get, pages, post, problemOf } from "../api.js";
 import { ConstraintBuilder } from "../constraint-builder.js";
 import { copyButton } from "../copying.js";
-import { byId, fill, say, throttled } from "../dom.js";
+import { byId, fill, nowUsable, say, throttled } from "../dom.js";
 import { clearFaults, showFaults } from "../faults.js";
 import { GraphPicker } from "../graph-picker.js";
 import { watchHealth } from "../health.js";
@@ -65,6 +65,7 @@ async function begin() {
   } catch (error) {
     fill(byId("form-problem"), errorNotice(error));
   }
+  nowUsable(form);
 }
 
 /** The program's own resources are objectives too; what was chosen stays so. */
