@@ -11,7 +11,7 @@ import pytest
 from tapestry.costmodel.plan_space import PlanSpace
 from tapestry.costmodel.view import default_view
 from tapestry.optimizer import Progress, Result
-from tapestry.optimizer.run import coordinator, stopping, variants
+from tapestry.optimizer.run import coordinator, first_plans, stopping, variants
 from tapestry.optimizer.run.stopping import StopRequested, await_all
 from tapestry.optimizer.structure.evaluation import Evaluator
 from tapestry.teg.sharding.mesh_shape import MeshShape
@@ -50,7 +50,7 @@ def stopped_at(number: int, monkeypatch: pytest.MonkeyPatch) -> tuple[Request, R
     with monkeypatch.context() as patch:
         patch.setattr(PlanSpace, "_family", request.counted(PlanSpace._family))
         patch.setattr(Evaluator, "kept", request.counted(Evaluator.kept))
-        patch.setattr(variants, "insert_plans", request.counted(variants.insert_plans))
+        patch.setattr(first_plans, "insert_plans", request.counted(first_plans.insert_plans))
         patch.setattr(coordinator, "run", request.counted(coordinator.run))
         result = search(GRAPHS["perceptron"](), should_stop=request, on_progress=note)
     return request, result, phases

@@ -69,7 +69,7 @@ def test_every_page_is_joined_and_the_scripts_of_a_run_are_within_their_budget()
 
 
 def test_every_imported_name_is_exported() -> None:
-    """A joined module that lacks a name gives undefined for it, where a browser would refuse to load it."""
+    """Check what a browser would refuse to load: a joined module that lacks a name gives undefined for it."""
     missing = []
     for path in sorted(SCRIPTS.rglob("*.js")):
         for names, address in IMPORT.findall(path.read_text()):
