@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from tapestry.client.records import ObjectiveRecord, Record, TimeRecord
+from tapestry.client.records import CostedPlan, DifferenceRecord, ObjectiveRecord, Record
 
 
 @dataclass(frozen=True, repr=False)
@@ -55,54 +55,19 @@ class RunComparison(Record):
         return f"RunComparison({', '.join(run.run for run in self.runs)})"
 
 
-@dataclass(frozen=True)
-class DifferenceRecord(Record):
-    """The difference of two times: by how many `seconds` the second is slower, with the standard deviation `error_s`.
-
-    The faster one is faster with the `probability`; the model cannot tell if the difference is `within_error`. It rests
-    on the class `rests_on`, by `lead_s`.
-    """
-
-    seconds: float
-    error_s: float
-    probability: float
-    within_error: bool
-    rests_on: str
-    lead_s: float
-
-
 @dataclass(frozen=True, repr=False)
-class ComparedPlan(Record):
-    """A plan beside others: the members of a `PlanRecord`, and its run, program and mesh.
+class ComparedPlan(CostedPlan):
+    """A plan beside others, with its run, program and mesh.
 
     `lead` compares the time of the first plan with that of this one; None for the first, or where that is not known.
     """
 
-    id: str
-    plan: str
     run: str
     graph: str
     graph_id: str
     mesh: str
     objectives: tuple[str, ...]
-    cost: Mapping[str, float]
-    cost_model: int
-    cost_model_note: str | None
-    time: TimeRecord | None
     lead: DifferenceRecord | None
-    feasible: bool
-    devices: str
-    micro_batches: int
-    recompute: Mapping[str, int] | None
-    offload: Mapping[str, int] | None
-    stages: Mapping[str, Any] | None
-    origin: Mapping[str, str] | None
-    move_count: int
-    verified: Mapping[str, Any] | None
-    verdict: str
-
-    def __repr__(self) -> str:
-        return f"ComparedPlan({self.id}, {self.verdict}, {self.move_count} moves)"
 
 
 @dataclass(frozen=True)

@@ -246,15 +246,13 @@ class TimeRecord(Record):
 
 
 @dataclass(frozen=True)
-class LeadRecord(Record):
-    """The lead of a plan over the `other`, the fastest of its frontier; that of the fastest, over the next.
+class DifferenceRecord(Record):
+    """The difference of two times: by how many `seconds` the other is slower, with the standard deviation `error_s`.
 
-    `seconds` are those by which the other is slower, negative where it is faster, with the standard deviation
-    `error_s`. The faster one is faster with the `probability`; the model cannot tell if the difference is
-    `within_error`. Its lead rests on the class `rests_on`, by `lead_s`.
+    It is negative where the other is faster. The faster one is faster with the `probability`; the model cannot tell if
+    the difference is `within_error`. It rests on the class `rests_on`, by `lead_s`.
     """
 
-    other: str
     seconds: float
     error_s: float
     probability: float
@@ -263,9 +261,16 @@ class LeadRecord(Record):
     lead_s: float
 
 
+@dataclass(frozen=True)
+class LeadRecord(DifferenceRecord):
+    """The lead of a plan over the `other`, the fastest of its frontier; that of the fastest, over the next."""
+
+    other: str
+
+
 @dataclass(frozen=True, repr=False)
-class PlanRecord(Record):
-    """A plan of a frontier: its costs by objective, its time with the error, and what its checks say (`verdict`).
+class CostedPlan(Record):
+    """A plan with its costs by objective, its time with the error, and what its checks say (`verdict`).
 
     `origin` is the `kind` of source that it comes from, with the `name` of a seed; None where that is not known.
     """
@@ -276,7 +281,6 @@ class PlanRecord(Record):
     cost_model: int
     cost_model_note: str | None
     time: TimeRecord | None
-    lead: LeadRecord | None
     feasible: bool
     devices: str
     micro_batches: int
@@ -290,6 +294,13 @@ class PlanRecord(Record):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.id}, {self.verdict}, {self.move_count} moves)"
+
+
+@dataclass(frozen=True, repr=False)
+class PlanRecord(CostedPlan):
+    """A plan of a frontier, with its lead over another; None where there is none to compare with."""
+
+    lead: LeadRecord | None
 
 
 @dataclass(frozen=True, repr=False)
