@@ -11,7 +11,6 @@ from typing import Any
 
 from tapestry.optimizer.analysis.plan_traffic import PlanTraffic, Redistribution
 from tapestry.optimizer.analysis.split_words import (
-    WEIGHTS,
     offload_in_words,
     percent,
     recomputation_in_words,
@@ -19,6 +18,7 @@ from tapestry.optimizer.analysis.split_words import (
     split_names,
     stages_in_words,
 )
+from tapestry.optimizer.placement.operand_dims import WEIGHTS
 from tapestry.teg.brief import counted, enumerated
 from tapestry.teg.graph import Block
 from tapestry.teg.model_layers import model_layers

@@ -10,19 +10,17 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from tapestry.costmodel.degrees import is_product
+from tapestry.optimizer.placement.operand_dims import NAMED_SHARE, operand_dims
 from tapestry.teg.brief import counted
 from tapestry.teg.graph import Block, Graph
 from tapestry.teg.sharding.placement import Placements
 from tapestry.teg.sharding.plan_offload import plan_offload
 from tapestry.teg.sharding.possible_rounds import batch_dims
-from tapestry.teg.sharding.strategy import read_of
-from tapestry.teg.signature import PARALLEL, rows_of
+from tapestry.teg.signature import PARALLEL
 
-NAMED_SHARE = 0.1  # of the work, from which on a split is named
 LETTERS = re.compile(
     r"[a-z]?[\d.]*", re.IGNORECASE
 )  # names of index dimensions that say nothing: `m`, `d1`, `n.1`
-WEIGHTS = "parameter"
 
 
 def split_names(
@@ -74,18 +72,12 @@ def dimension_name(graph: Graph, block: Block, dim: int, batch: int | None) -> s
         return own.name
     if own.kind != PARALLEL:
         return "terms of sums"
-    reads = [{row.dim for row in rows_of(each) if row is not None} for each in block.signature.inputs]
-    weights = [
-        graph.producers[read_of(graph, block.site, k).root].definition.get("role") == WEIGHTS
-        for k in range(len(reads))
-    ]
     if not is_product(block.signature):
         return "rows"
-    summed = {k for k, each in enumerate(block.signature.dims) if each.kind != PARALLEL}
-    factors = [k for k, dims in enumerate(reads) if dims & summed]
-    if all(dim in reads[k] for k in factors):
-        return "groups of weights" if any(weights[k] for k in factors) else "heads"
-    return "features" if any(weights[k] and dim in reads[k] for k in factors) else "rows"
+    operands = operand_dims(graph, block)
+    if dim in operands.of_all_factors:
+        return "groups of weights" if any(operands.is_weight[k] for k in operands.factors) else "heads"
+    return "features" if dim in operands.of_weights else "rows"
 
 
 def percent(share: float) -> str:

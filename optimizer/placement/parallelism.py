@@ -6,23 +6,21 @@ They follow from the matrix products, by which programs are known; where there a
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import compress
 from math import prod
 from typing import NamedTuple
 
 from tapestry.costmodel.degrees import is_product
+from tapestry.optimizer.placement.operand_dims import NAMED_SHARE, operand_dims
 from tapestry.teg.graph import Block, Graph
 from tapestry.teg.sharding.boundary import with_boundary
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placements
 from tapestry.teg.sharding.possible_rounds import batch_dims
-from tapestry.teg.sharding.strategy import read_of
-from tapestry.teg.signature import PARALLEL
 
 DATA, TENSOR, SEQUENCE, SPATIAL = "data", "tensor", "sequence", "spatial"
 KINDS = (DATA, TENSOR, SEQUENCE, SPATIAL)
 REPLICATED, FULLY_SHARDED = "replicated", "fully sharded"
-NAMED_SHARE = 0.1  # of the work, from which on a kind is named
-WEIGHTS = "parameter"
 
 
 class _KnownBlock(NamedTuple):
@@ -102,19 +100,15 @@ def _blocks(graph: Graph) -> tuple[_KnownBlock, ...]:
 def _known(graph: Graph, block: Block, batch: int | None) -> _KnownBlock:
     assert block.signature is not None
     signature = block.signature
-    roots = [read_of(graph, block.site, k).root for k in range(len(block.inputs))]
-    is_weight = [graph.producers[root].definition.get("role") == WEIGHTS for root in roots]
-    count = range(len(signature.dims))
-    reads = [{k for k in count if any(row[k] for row in each.start.matrix)} for each in signature.inputs]
-    summed = {k for k in count if signature.dims[k].kind != PARALLEL}
-    factors = [k for k, dims in enumerate(reads) if dims & summed]
-    of_weights = {dim for k in factors or range(len(reads)) if is_weight[k] for dim in reads[k]}
-    heads = set.intersection(*(reads[k] for k in factors)) if factors else set[int]()
-    rows = [k for k in count if k != batch and k not in summed | of_weights | heads]
-    if batch in summed:  # the gradient of a weight: its own dimensions are the others, and sums are over rows
-        rows = [k for k in count if k != batch and k in summed]
+    count, operands = range(len(signature.dims)), operand_dims(graph, block)
+    others = operands.summed | operands.of_weights | operands.of_all_factors
+    rows = [k for k in count if k != batch and k not in others]
+    if (
+        batch in operands.summed
+    ):  # the gradient of a weight: its own dimensions are the others, and sums are over rows
+        rows = [k for k in count if k != batch and k in operands.summed]
     has_window = any(extent > 1 for each in signature.inputs for extent in each.shape)
     of_rows = SPATIAL if has_window or len(rows) > 1 or not is_product(signature) else SEQUENCE
     kinds = (DATA if k == batch else of_rows if k in rows else TENSOR for k in count)
-    weights = tuple(root for root, weight in zip(roots, is_weight, strict=True) if weight)
+    weights = tuple(compress(operands.roots, operands.is_weight))
     return _KnownBlock(block.site, float(prod(dim.size for dim in signature.dims)), tuple(kinds), weights)

@@ -47,7 +47,7 @@ function stepsOf({ phase, state, graph, budget, workers, queue }) {
 }
 
 /** The demo of a page: its buttons, and the part that shows its progress. */
-export class Demo {
+class Demo {
   /** Enable all buttons of the page that start it, and go on with the run that the address names. */
   constructor() {
     this.part = byId("demo-progress");

@@ -5,6 +5,7 @@
  */
 
 import { addressed, keepAddressed } from "./address.js";
+import { keepAddressed } from "./address.js";
 import { byId, element, fill } from "./dom.js";
 
 /** The tag of the demo's run. */
@@ -139,7 +140,7 @@ export class Tour {
     const { page } = STEPS[step - 1];
     if (page === this.place.page) {
       this.step = step;
-      this.#remember(String(step));
+      keepAddressed({ [PARAMETER]: String(step) });
       this.isFollowing = true;
       return this.#show();
     }
@@ -151,7 +152,7 @@ export class Tour {
   /** @param {boolean} [isFinished] whether it was the last step */
   #leave(isFinished = false) {
     keep({ isDismissed: true, ...(isFinished ? { address: "", step: 0 } : {}) });
-    this.#remember("");
+    keepAddressed({ [PARAMETER]: null });
     this.isFollowing = false;
     this.observer?.disconnect();
     document.body.classList.remove("has-tour");
@@ -160,11 +161,6 @@ export class Tour {
     const heading = this.target?.querySelector("h2");
     heading?.setAttribute("tabindex", "-1");
     heading?.focus({ preventScroll: true });
-  }
-
-  /** @param {string} step */
-  #remember(step) {
-    keepAddressed({ [PARAMETER]: step || null });
   }
 
   /** Parts of the page above the target come later than it; it stays in view until somebody moves the page. */

@@ -104,7 +104,7 @@ export function scaleOf(values, unit) {
  * How many decimals show four digits of the largest value; none where it is below `LEAST`.
  * @param {number[]} values
  */
-export function decimalsOf(values) {
+function decimalsOf(values) {
   const largest = values.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
   if (largest < LEAST) return 0;
   const exponent = Number(largest.toExponential(DIGITS - 1).split("e")[1]);
@@ -130,6 +130,11 @@ export function quantity(value, unit) {
   return `${write(value)} ${name}`.trim();
 }
 
+/** A number in four significant digits at most. @param {number} value */
+export function significant(value) {
+  return value.toLocaleString("en-US", { maximumSignificantDigits: 4 });
+}
+
 /**
  * One value in a readable unit, without digits that say nothing: `80 GB`.
  * @param {number} value
@@ -137,7 +142,7 @@ export function quantity(value, unit) {
  */
 export function rounded(value, unit) {
   const { factor, name } = scaleOf([value], unit);
-  return `${(value / factor).toLocaleString("en-US", { maximumSignificantDigits: 4 })} ${name}`.trim();
+  return `${significant(value / factor)} ${name}`.trim();
 }
 
 /**

@@ -6,10 +6,9 @@
 import { color, onTheme } from "../colors.js";
 import { element, fill } from "../dom.js";
 import { SvgPen } from "./pen.js";
+import { paintedPng } from "./png.js";
 
 /** @typedef {import("./pen.js").Pen} Pen */
-
-const PNG_SCALE = 2;
 
 /** The base of all charts: they have a `paint` and, where the pointer matters, `hover` and `leave`. */
 export class Figure {
@@ -107,19 +106,9 @@ export class Figure {
     return pen.text(width, height, color("surface"), this.label);
   }
 
-  /** What is painted, as a PNG. @param {number} width @param {number} height px @param {(pen: Pen) => void} paint @returns {Promise<Blob>} */
+  /** What is painted, as a PNG. @param {number} width @param {number} height px @param {(pen: any) => void} paint @returns {Promise<Blob>} */
   pngOf(width, height, paint) {
-    const canvas = document.createElement("canvas");
-    canvas.width = width * PNG_SCALE;
-    canvas.height = height * PNG_SCALE;
-    const pen = /** @type {any} */ (canvas.getContext("2d"));
-    pen.scale(PNG_SCALE, PNG_SCALE);
-    pen.fillStyle = color("surface");
-    pen.fillRect(0, 0, width, height);
-    paint(pen);
-    return new Promise((resolve, reject) =>
-      canvas.toBlob((blob) => (blob ? resolve(blob) : reject(new Error("the picture is too large"))), "image/png"),
-    );
+    return paintedPng(width, height, paint);
   }
 }
 

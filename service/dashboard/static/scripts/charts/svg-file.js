@@ -4,10 +4,10 @@
  */
 
 import { color } from "../colors.js";
+import { paintedPng } from "./png.js";
 
 const SPACE = "http://www.w3.org/2000/svg";
 const STYLES = ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "font-family", "font-size", "font-weight", "text-anchor", "dominant-baseline"];
-const PNG_SCALE = 2;
 const BETWEEN = 40; // px
 
 /** Drawings of a page beside each other, as PNG and SVG. */
@@ -41,18 +41,12 @@ export class SvgFile {
     return new XMLSerializer().serializeToString(whole);
   }
 
-  /** The same as a PNG, twice its size. @returns {Promise<Blob>} */
+  /** The same as a PNG. @returns {Promise<Blob>} */
   async png() {
     const image = new Image();
     image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(this.svg())}`;
     await image.decode();
-    const canvas = document.createElement("canvas");
-    canvas.width = image.naturalWidth * PNG_SCALE;
-    canvas.height = image.naturalHeight * PNG_SCALE;
-    canvas.getContext("2d")?.drawImage(image, 0, 0, canvas.width, canvas.height);
-    return new Promise((resolve, reject) =>
-      canvas.toBlob((blob) => (blob ? resolve(blob) : reject(new Error("the picture is too large"))), "image/png"),
-    );
+    return paintedPng(image.naturalWidth, image.naturalHeight, (pen) => pen.drawImage(image, 0, 0));
   }
 }
 

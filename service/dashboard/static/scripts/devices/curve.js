@@ -33,7 +33,7 @@ export function curveSection({ title, label, name, note, columns, rows, names },
 }
 
 /** @param {string} title @param {Columns} columns */
-export function asTable(title, { heads, rows }) {
+function asTable(title, { heads, rows }) {
   const [first, ...others] = heads;
   const cells = rows.map(([name, ...texts]) => rowOf(name, texts.map((text) => figure(text))));
   return element(

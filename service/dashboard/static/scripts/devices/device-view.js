@@ -9,7 +9,7 @@ import { element, fill } from "../dom.js";
 import { pairs } from "../pairs.js";
 import { saveCsv } from "../saving.js";
 import { figure, numberHead, rowOf, scrolling, tableOf } from "../tables.js";
-import { plain, quantity, rounded, several } from "../units.js";
+import { plain, quantity, rounded, several, significant } from "../units.js";
 import { curveSection, errorText } from "./curve.js";
 import { figureRows, figureTable, linked } from "./figure-table.js";
 import { measuredSection } from "./measured.js";
@@ -98,7 +98,7 @@ function products(device) {
       columns: {
         heads: ["n", ...device.products.map((/** @type {any} */ one) => `${one.precision} (Tflop/s)`)],
         rows: device.sizes.map((/** @type {number} */ n, /** @type {number} */ k) =>
-          [plain(n), ...device.products.map((/** @type {any} */ one) => digits((2 * n ** 3) / one.seconds[k] / 1e12))]),
+          [plain(n), ...device.products.map((/** @type {any} */ one) => significant((2 * n ** 3) / one.seconds[k] / 1e12))]),
       },
       rows: [
         ["precision", "n", "predicted (s)", "roofline (s)", "measured (s)"],
@@ -129,7 +129,7 @@ function streams(device) {
       columns: {
         heads: ["bytes", "predicted (GB/s)", "rate of the memory (GB/s)"],
         rows: device.bytes.map((/** @type {number} */ bytes, /** @type {number} */ k) =>
-          [rounded(bytes, "B"), digits(bytes / seconds[k] / 1e9), digits(bytes / ideal[k] / 1e9)]),
+          [rounded(bytes, "B"), significant(bytes / seconds[k] / 1e9), significant(bytes / ideal[k] / 1e9)]),
       },
       rows: [
         ["bytes (B)", "predicted (s)", "at the memory's rate (s)", "measured (s)"],
@@ -168,11 +168,6 @@ function pointsOf(name, color, kernels, x, y, unit) {
 /** @param {string} key */
 function by(key) {
   return (/** @type {any} */ one, /** @type {any} */ other) => one[key] - other[key];
-}
-
-/** @param {number} value */
-function digits(value) {
-  return value.toLocaleString("en-US", { maximumSignificantDigits: 4 });
 }
 
 /** Precisions that take equally long are one line. @param {any[]} rates */

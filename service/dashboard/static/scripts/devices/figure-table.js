@@ -5,7 +5,7 @@
 
 import { element } from "../dom.js";
 import { figure, numberHead, rowOf, scrolling, tableOf } from "../tables.js";
-import { plain, rounded } from "../units.js";
+import { plain, rounded, significant } from "../units.js";
 
 /** @typedef {{key: string, group: string, about: string, value: number, unit: string, source: string}} FigureRow */
 
@@ -20,7 +20,7 @@ const UNITS = {
 };
 
 /** A value as people compare such figures: `3,350 GB/s`, `66.9 Tflop/s`. @param {FigureRow} figure */
-export function figureText({ value, unit }) {
+function figureText({ value, unit }) {
   if (unit === "bytes" && value < 1e8) return rounded(value, "B");
   const [factor, name] = UNITS[unit] ?? [1, unit];
   return `${digits(value * factor)} ${name}`.trim();
@@ -28,7 +28,7 @@ export function figureText({ value, unit }) {
 
 /** @param {number} value */
 function digits(value) {
-  return Number.isInteger(value) ? plain(value) : value.toLocaleString("en-US", { maximumSignificantDigits: 4 });
+  return Number.isInteger(value) ? plain(value) : significant(value);
 }
 
 /** A table of figures, those of a group together. @param {FigureRow[]} figures @param {string} label */

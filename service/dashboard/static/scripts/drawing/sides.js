@@ -17,11 +17,11 @@ import { face } from "./diagram.js";
  *   counts: Record<Change, number>}} Changes */
 
 /** Bits of what is on a side. */
-export const BEFORE = 1;
-export const AFTER = 2;
+const BEFORE = 1;
+const AFTER = 2;
 
 /** The two drawings as one, whose blocks are the rows of both. @param {Changes} changes @returns {Drawing} */
-export function joinedDrawing({ before, after, blocks, groups }) {
+function joinedDrawing({ before, after, blocks, groups }) {
   const rows = blocks.change.map((_, row) => [blocks.before[row], blocks.after[row]]);
   const pick = (/** @type {(drawing: Drawing, block: number) => any} */ read) =>
     rows.map(([old, now]) => (now >= 0 ? read(after, now) : read(before, old)));

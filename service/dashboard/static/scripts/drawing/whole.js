@@ -4,6 +4,7 @@
  */
 
 import { SvgPen } from "../charts/pen.js";
+import { paintedPng } from "../charts/png.js";
 import { quantity, several } from "../units.js";
 import { amountFill, COLORINGS, UNITS } from "./coloring.js";
 import { paint } from "./painter.js";
@@ -14,8 +15,6 @@ import { paint } from "./painter.js";
 const MARGIN = 20; // px around a diagram
 const HEAD = 56; // px of the name, the legend and the names of sides
 const SWATCH = 11;
-const PNG_SCALE = 2;
-const LONGEST_SIDE = 16384; // px of a canvas
 const BETWEEN = 40; // px between two sides
 const CHANGES = { removed: "removed", changed: "changed", made: "new" };
 const UNMARKED = { selected: -1, near: new Set() };
@@ -57,21 +56,10 @@ export class WholeDiagram {
     return pen.text(width, height, this.diagram.colors.surface, `${this.name}: ${blocks}`);
   }
 
-  /** The diagram as a PNG, twice its size, or as large as a picture may be. @returns {Promise<Blob>} */
+  /** The diagram as a PNG. @returns {Promise<Blob>} */
   png() {
     const { width, height } = this.size;
-    const scale = Math.min(PNG_SCALE, LONGEST_SIDE / width, LONGEST_SIDE / height);
-    const canvas = document.createElement("canvas");
-    canvas.width = Math.max(1, Math.floor(width * scale));
-    canvas.height = Math.max(1, Math.floor(height * scale));
-    const pen = canvas.getContext("2d");
-    pen.scale(scale, scale);
-    pen.fillStyle = this.diagram.colors.surface;
-    pen.fillRect(0, 0, width, height);
-    this.#paint(pen);
-    return new Promise((resolve, reject) =>
-      canvas.toBlob((blob) => (blob ? resolve(blob) : reject(new Error("the picture is too large"))), "image/png"),
-    );
+    return paintedPng(width, height, (pen) => this.#paint(pen));
   }
 
   /** @returns {{fill: string, text: string}[]} */

@@ -3,6 +3,8 @@
  * @module frontier/selection
  */
 
+import { keepAddressed } from "../address.js";
+
 /** @typedef {import("../marks.js").Plan} Plan */
 /** @typedef {[number, number]} Range least and most, both allowed; infinite where open */
 
@@ -45,10 +47,11 @@ export class Selection {
   }
 
   #remember() {
-    const address = new URLSearchParams(location.search);
-    for (const name of [...address.keys()]) if (name.startsWith(PREFIX)) address.delete(name);
-    for (const [name, range] of this.ranges) address.set(PREFIX + name, range.map(textOf).join(".."));
-    history.replaceState(history.state, "", address.size ? `?${address}` : location.pathname);
+    const before = [...new URLSearchParams(location.search).keys()].filter((name) => name.startsWith(PREFIX));
+    keepAddressed({
+      ...Object.fromEntries(before.map((name) => [name, null])),
+      ...Object.fromEntries([...this.ranges].map(([name, range]) => [PREFIX + name, range.map(textOf).join("..")])),
+    });
   }
 }
 

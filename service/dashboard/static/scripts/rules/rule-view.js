@@ -55,7 +55,7 @@ function part(title, ...children) {
 function conditions({ doc, source, domain, kind, family }) {
   const [, form = "", ...why] = doc.split("\n").filter((/** @type {string} */ line) => line.trim());
   return [
-    form.includes("->") && element("p", { class: "rule-form" }, element("code", {}, form.replaceAll("->", "→").trim())),
+    form.includes("->") && element("p", {}, element("code", {}, form.replaceAll("->", "→").trim())),
     element("p", {}, [...(form.includes("->") ? [] : [form]), ...why].join(" ")),
     pairs([
       ["Holds", HOLDS[/** @type {keyof HOLDS} */ (domain)] ?? domain],
