@@ -87,18 +87,19 @@ def stored_run(store: Store, count: int) -> str:
 
 @dataclass
 class LiveRuns:
-    """Runs that a benchmark holds and goes on with, as a worker would."""
+    """Live runs that go on as if a worker searched them; the frontier of each has the newest `kept` plans."""
 
     store: Store
     curve: PlansOnACurve
+    kept: int
     jobs: list[Job] = field(default_factory=list)
     step: int = 0
 
     @staticmethod
-    def begin(store: Store, count: int) -> LiveRuns:
+    def begin(store: Store, count: int, kept: int = KEPT) -> LiveRuns:
         """Queue and claim so many runs."""
         program = chain(LAYERS)
-        live = LiveRuns(store, PlansOnACurve(program))
+        live = LiveRuns(store, PlansOnACurve(program), kept)
         graph = store.graphs.save(program, datetime.now(UTC)).id
         for seed in range(count):
             options = RunOptions(objectives=OBJECTIVES, seconds=600.0, seed=seed)
@@ -123,9 +124,9 @@ class LiveRuns:
         """Write an update of every run: a plan joins its frontier, and the oldest of so many leaves."""
         self.step += 1
         added = [self.curve.plan(self.step)]
-        removed = [self.curve.plan(self.step - KEPT).id] if self.step > KEPT else []
+        removed = [self.curve.plan(self.step - self.kept).id] if self.step > self.kept else []
         progress = Progress(
-            "searching", self.step / 10, self.evaluations, 20, 0.25, (1e-3, 1.0, 1.0, 1.0), 0.1
+            "searching", self.step / 10, self.evaluations, self.kept, 0.25, (1e-3, 1.0, 1.0, 1.0), 0.1
         )
         update = RunUpdate(b"", "searching", progress, added, removed, {"reshard": (self.step, 1)})
         for job in self.jobs:

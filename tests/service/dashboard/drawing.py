@@ -19,3 +19,17 @@ def shades(page: Page) -> int:
             }"""
         )
     )
+
+
+def drag_along_the_first_axis(page: Page, *heights: float) -> None:
+    """Drag from the lower end of the first of the parallel axes up to heights, each a share of that of the drawing."""
+    axes = page.locator("#parallel canvas")
+    axes.scroll_into_view_if_needed()
+    box = axes.bounding_box()
+    assert box is not None
+    x = box["x"] + 72
+    page.mouse.move(x, box["y"] + box["height"] - 2)
+    page.mouse.down()
+    for share in heights:
+        page.mouse.move(x, box["y"] + share * box["height"])
+    page.mouse.up()

@@ -68,15 +68,20 @@ def test_every_page_is_joined_and_the_scripts_of_a_run_are_within_their_budget()
     assert len(page_script(SCRIPTS, "run").packed) < 100_000
 
 
-def test_every_imported_name_is_exported() -> None:
+def test_every_imported_name_is_exported_and_imported_once() -> None:
     """Check what a browser would refuse to load: a joined module that lacks a name gives undefined for it."""
-    missing = []
+    wrong = []
     for path in sorted(SCRIPTS.rglob("*.js")):
+        bound: list[str] = []
         for names, address in IMPORT.findall(path.read_text()):
-            wanted = {each.split(" as ")[0].strip() for each in names.split(",") if each.strip()}
+            pairs = [each.split(" as ") for each in names.split(",") if each.strip()]
             exported = set(EXPORT.findall((path.parent / address).read_text()))
-            missing += [f"{path.relative_to(SCRIPTS)}: {name} of {address}" for name in wanted - exported]
-    assert missing == []
+            wanted = {pair[0].strip() for pair in pairs}
+            wrong += [f"{path.relative_to(SCRIPTS)}: {name} of {address}" for name in wanted - exported]
+            bound += [pair[-1].strip() for pair in pairs]
+        twice = {name for name in bound if bound.count(name) > 1}
+        wrong += [f"{path.relative_to(SCRIPTS)}: {name} is imported twice" for name in sorted(twice)]
+    assert wrong == []
 
 
 def test_files_are_read_once_and_another_text_has_another_digest(

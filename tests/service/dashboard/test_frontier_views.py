@@ -13,6 +13,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.service.dashboard.conftest import Open
+from tests.service.dashboard.drawing import drag_along_the_first_axis
 from tests.service.dashboard.test_pages import posted_graph, posted_run
 from tests.service.processes import Service
 
@@ -72,16 +73,7 @@ def test_dragging_along_an_axis_and_over_the_plot_bounds_what_was_dragged_over(
 ) -> None:
     page = visit(service, f"/runs/{run_id}")
     expect(page.locator("#plans tbody tr")).to_have_count(len(plans))
-    axes = page.locator("#parallel canvas")
-    axes.scroll_into_view_if_needed()
-    box = axes.bounding_box()
-    assert box is not None
-    x = box["x"] + 72  # the first axis
-    page.mouse.move(x, box["y"] + box["height"] - 2)
-    page.mouse.down()
-    page.mouse.move(x, box["y"] + 200)
-    page.mouse.move(x, box["y"] + 180)
-    page.mouse.up()
+    drag_along_the_first_axis(page, 0.6, 0.55)
     expect(page.locator("#held")).to_contain_text("within the bounds")
     assert re.search(r"in\.time_s=\.\.[0-9.e-]+", page.url)
     limit = float(page.url.partition("in.time_s=..")[2].partition("&")[0])

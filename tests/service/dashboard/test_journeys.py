@@ -13,6 +13,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.service.dashboard.conftest import Open
+from tests.service.dashboard.drawing import drag_along_the_first_axis
 from tests.service.dashboard.keyboard import Keyboard
 from tests.service.dashboard.test_demo import COMPILING_MS, shorten
 from tests.service.processes import Service
@@ -51,16 +52,7 @@ def smallest_within(plans: Plans, limit_s: float) -> dict[str, Any]:
 
 def drag_down_to_the_middle(page: Page) -> float:
     """Bound the time by dragging along its axis, and return the bound in seconds, which the address has."""
-    axes = page.locator("#parallel canvas")
-    axes.scroll_into_view_if_needed()
-    box = axes.bounding_box()
-    assert box is not None
-    x = box["x"] + 72  # the first axis
-    page.mouse.move(x, box["y"] + box["height"] - 2)
-    page.mouse.down()
-    for share in (0.8, 0.6, 0.5):
-        page.mouse.move(x, box["y"] + share * box["height"])
-    page.mouse.up()
+    drag_along_the_first_axis(page, 0.8, 0.6, 0.5)
     expect(page.locator("#held")).to_contain_text("within the bounds")
     return float(page.url.partition("in.time_s=..")[2].partition("&")[0])
 

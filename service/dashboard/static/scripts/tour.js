@@ -5,7 +5,6 @@
  */
 
 import { addressed, keepAddressed } from "./address.js";
-import { keepAddressed } from "./address.js";
 import { byId, element, fill } from "./dom.js";
 
 /** The tag of the demo's run. */
