@@ -1,12 +1,13 @@
-"""The dashboard in a browser: the cold load of a run's page, large diagrams, and many live runs.
+"""The dashboard in a browser: cold loads of a run's page, large diagrams and frontiers, comparisons, and many live runs.
 
     python -m benchmarks.dashboard [--seconds 60] [--json FILE] [--chromium FILE]
 
 A service of its own is started on an empty database. Its runs are made by hand: 64 and 500 plans with costs along a
 curve, of a program of 20 layers. Cold loads are of a browser without a cache, with what CDP counts as received; of
 three the one with the median first paint is kept. The diagrams are of chains of products: the page when the service has
-computed the drawing before, then all groups open, then panning. The live runs are followed by pages of one browser,
-while updates of all of them are written as a worker would.
+computed the drawing before, then all groups open, then panning. The hands point at and bound a frontier, and move over
+comparisons of four searched runs of a longer chain and of four of their plans. The live runs are followed by pages of one browser, while
+updates of all of them are written as a worker would.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from typing import Any
 import httpx
 from playwright.sync_api import Browser, CDPSession, Page, sync_playwright
 
-from benchmarks.dashboard_runs import KEPT, LiveRuns, chain, stored_run
+from benchmarks.dashboard_hands import comparison, frontier
+from benchmarks.dashboard_runs import KEPT, LiveRuns, chain, searched_run, stored_run
 from benchmarks.service_latency import service
 from benchmarks.setting import write
 from tapestry.service.store import Store
@@ -30,6 +32,9 @@ from tapestry.service.store import Store
 CHROMIUM = "/usr/bin/chromium"
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run")
 PLANS = (64, 500)
+POINTED_AT = 2000
+COMPARED = 4
+COMPARED_LAYERS = 100
 LAYERS = {"3,846 nodes": (961, False), "20,002 nodes": (2500, True)}  # and whether parameters are nodes, too
 LIVE = 20
 UPDATE_S = 0.5
@@ -118,6 +123,22 @@ def diagram(browser: Browser, address: str, has_parameters: bool) -> dict[str, A
     return found
 
 
+def hands(browser: Browser, store: Store, address: str) -> dict[str, Any]:
+    """Point at and bound a large frontier, and move over comparisons of runs and of plans."""
+    run = stored_run(store, POINTED_AT)
+    compared = [searched_run(store, COMPARED_LAYERS, seed) for seed in range(COMPARED)]
+    plans = [plan.id for plan in store.runs.frontier(compared[0])[:COMPARED]]
+    return {
+        f"{POINTED_AT:,} plans": frontier(browser, f"{address}/runs/{run}", POINTED_AT),
+        f"{COMPARED} runs": comparison(
+            browser, f"{address}/compare?runs={','.join(compared)}", "#best table"
+        ),
+        f"{COMPARED} plans": comparison(
+            browser, f"{address}/compare?plans={','.join(plans)}", "#memory-curves canvas"
+        ),
+    }
+
+
 def held(session: CDPSession) -> dict[str, float]:
     """Count what a page holds after a collection of garbage."""
     session.send("HeapProfiler.collectGarbage")
@@ -172,7 +193,7 @@ def _advance(runs: LiveRuns, pages: Sequence[tuple[Page, CDPSession]], seconds: 
 
 def measure(seconds: float, chromium: str) -> dict[str, Any]:
     """Measure all parts, with live runs for `seconds`; of repeated loads the median by first paint is kept."""
-    document: dict[str, Any] = {"cold_load": {}, "diagram": {}}
+    document: dict[str, Any] = {"cold_load": {}, "diagram": {}, "hands": {}}
     with (
         tempfile.TemporaryDirectory(prefix="tapestry-bench-") as folder,
         service(Path(folder), "--no-worker") as client,
@@ -189,6 +210,7 @@ def measure(seconds: float, chromium: str) -> dict[str, Any]:
         for name, (layers, has_parameters) in LAYERS.items():
             graph = store.graphs.save(chain(layers), datetime.now(UTC)).id
             document["diagram"][name] = diagram(browser, f"{address}/graphs/{graph}", has_parameters)
+        document["hands"] = hands(browser, store, address)
         document["live"] = live(browser, address, LiveRuns.begin(store, LIVE), seconds)
         browser.close()
         store.close()

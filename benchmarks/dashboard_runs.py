@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
+import tapestry
 from tapestry.costmodel.known_objectives import known_objectives, objective_called
 from tapestry.costmodel.reference import reference_cost
 from tapestry.hardware import load_mesh
@@ -57,6 +58,14 @@ class PlansOnACurve:
         }
         moves = (Move("plan", "p0of0", str(number)),)
         return Plan(self._graph, Placements({}), moves, cost, True)
+
+
+def searched_run(store: Store, layers: int, seed: int) -> str:
+    """Search the plans of a chain, and store the run; return its id. Its plans can be made again."""
+    options = RunOptions(objectives=OBJECTIVES, evaluations=2000, seed=seed)
+    result = tapestry.optimize(chain(layers), MESH, OBJECTIVES, evaluations=2000, islands=1, seed=seed)
+    finished = FinishedRun(result, options, datetime.now(UTC), {}, {}, verified={}, executions={})
+    return store.runs.save_finished(finished)
 
 
 def stored_run(store: Store, count: int) -> str:
