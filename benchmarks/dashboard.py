@@ -1,4 +1,4 @@
-"""The dashboard in a browser: cold loads of a run's page, large diagrams and frontiers, comparisons, and many live runs.
+"""The dashboard in a browser: cold loads of a page, large diagrams and frontiers, comparisons, and many live runs.
 
     python -m benchmarks.dashboard [--seconds 60] [--json FILE] [--chromium FILE]
 
@@ -6,8 +6,8 @@ A service of its own is started on an empty database. Its runs are made by hand:
 curve, of a program of 20 layers. Cold loads are of a browser without a cache, with what CDP counts as received; of
 three the one with the median first paint is kept. The diagrams are of chains of products: the page when the service has
 computed the drawing before, then all groups open, then panning. The hands point at and bound a frontier, and move over
-comparisons of four searched runs of a longer chain and of four of their plans. The live runs are followed by pages of one browser, while
-updates of all of them are written as a worker would.
+comparisons of four searched runs of a longer chain and of four of their plans. The live runs are followed by pages of
+one browser, while updates of all of them are written as a worker would.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What pages do under a pointer: a frontier of many plans that is pointed at and bounded, and a comparison's one cursor.
+"""What pages do under a pointer: a frontier of many plans that is pointed at and bounded, a comparison's one cursor.
 
 The pointer is moved as a person would, by events of the browser; pictures are counted in the page.
 """
@@ -97,4 +97,7 @@ def _moved(page: Page, name: str, view: str, way: Way) -> dict[str, float]:
         across, down = way(k / (MOVES - 1))
         page.mouse.move(box["x"] + across * box["width"], box["y"] + down * box["height"])
     between = page.evaluate("() => window.stopNoting()")
-    return {f"{name}_frames_per_s": 1e3 * len(between) / sum(between), f"{name}_slowest_frame_ms": max(between)}
+    return {
+        f"{name}_frames_per_s": 1e3 * len(between) / sum(between),
+        f"{name}_slowest_frame_ms": max(between),
+    }

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
+from benchmarks.dashboard_runs import LiveRuns
 from tapestry.service.store import Store
 from tapestry.teg.document import dumps
 from tests.service.dashboard.conftest import Open
-from tests.service.dashboard.test_live_runs import Searching, shows
+from tests.service.dashboard.test_live_runs import shows
 from tests.service.dashboard.test_pages import posted_graph
 from tests.service.processes import ROOT, Service
-from tests.service.programs import NOON, two_layers
-from tests.service.store.submissions import later, request_for
+from tests.service.programs import two_layers
 
 pytestmark = pytest.mark.slow
 
@@ -57,17 +58,44 @@ def test_a_broken_file_is_refused_with_place_and_remedy_and_nothing_is_lost(
     assert (run["graph"], run["budget"]["seconds"]) == ("chosen before", 7.0)
 
 
+def test_no_program_but_the_one_that_is_read_is_searched(
+    idle_service: Service, visit: Open, tmp_path: Path
+) -> None:
+    posted_graph(idle_service, "the newest")
+    file = tmp_path / "mine.json"
+    file.write_text(dumps(replace(two_layers(), name="mine")))
+    held: list[Route] = []
+    page = visit(idle_service, "/runs/new", expected=("status of 4",))
+    status, start = page.locator("#graph-status"), page.get_by_role("button", name="Start the run")
+    expect(status).to_contain_text("Chosen: the newest")
+    page.get_by_text("upload", exact=True).click()
+    page.locator("#file").set_input_files(
+        {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"a text"}
+    )
+    expect(status).to_contain_text("No program is chosen.")
+    start.click()
+    expect(page.locator("[data-fault='/graph_id']")).to_have_text("choose a program")
+    page.route("**/v1/graphs*", lambda route: held.append(route))
+    page.locator("#file").set_input_files(file)
+    expect(status).to_contain_text("mine.json")
+    start.click()
+    expect(page.locator("[data-fault='/graph_id']")).to_contain_text("wait until mine.json is read")
+    held[0].continue_()
+    expect(status).to_contain_text("Chosen: mine")
+    start.click()
+    page.wait_for_url(re.compile(r"/runs/[0-9a-f]{12}$"))
+    assert idle_service.get(f"/v1/runs/{page.url.rpartition('/')[2]}")["graph"] == "mine"
+
+
 def test_what_happens_while_the_server_is_away_is_shown_when_it_is_back(tmp_path: Path, visit: Open) -> None:
     with Service(f"sqlite:///{tmp_path / 'tapestry.db'}", tmp_path / "log", "--no-worker") as service:
         store = Store(service.database_url)
-        run = store.runs.submit(request_for(store.graphs.save(two_layers(), NOON).id), NOON).id
-        job = store.jobs.claim("a test", later(1), 3600.0)
-        assert job is not None and job.subject == run
-        searching = Searching(store, [job])
+        live = LiveRuns.begin(store, 1, kept=2)
+        (run,) = live.ids
         for _ in range(3):
-            searching.advance()
+            live.advance()
         page = visit(service, f"/runs/{run}", expected=("ERR_CONNECTION_REFUSED",))
-        shows(page, searching.evaluations)
+        shows(page, live.evaluations)
         page.evaluate("window.wasNotReloaded = true")
         field = page.get_by_label(re.compile("^time, at least"))
         field.fill("0.001")
@@ -75,16 +103,16 @@ def test_what_happens_while_the_server_is_away_is_shown_when_it_is_back(tmp_path
         service.stop()
         expect(page.locator("#live")).to_contain_text("connection lost")
         for _ in range(3):  # a worker goes on without the server
-            searching.advance()
+            live.advance()
         service.start()
         expect(page.locator("#live")).to_have_text("live")
-        shows(page, searching.evaluations)
+        shows(page, live.evaluations)
         plans = {plan["id"] for plan in service.get(f"/v1/runs/{run}/frontier")["plans"]}
         rows = page.locator("#plans tbody tr")
         expect(rows).to_have_count(len(plans))
         assert {row.get_attribute("data-plan") for row in rows.all()} == plans
-        searching.advance()
-        shows(page, searching.evaluations)
+        live.advance()
+        shows(page, live.evaluations)
         expect(field).to_have_value("0.001")
         assert page.evaluate("window.wasNotReloaded") is True
         store.close()

@@ -13,9 +13,9 @@ const SHARE = "percent";
 /** Text and unit by name, in small letters: as heads and titles have it, or a name with a colon where that alone says too little. @type {Record<string, [string, string]>} */
 const TEXTS = {
   // A run, and lists of runs.
-  searched: ["How long the search has run, of what its budget allows. Compiling before it and checks after it are not counted.", SECONDS],
+  searched: ["How long the search has run with its preparation (simplification, compilation, first plans), of what its budget allows. Reading the program and checking plans are not counted.", SECONDS],
   evaluations: ["How many candidate plans the cost model has evaluated.", NONE],
-  "evaluations / s": ["Evaluations by the seconds of searching, over the run so far.", "evaluations per second"],
+  "evaluations / s": ["Evaluations by the seconds of the search with its preparation, over the run so far; timing has both apart.", "evaluations per second"],
   plans: ["The size of the frontier: plans of which none is better than another in every objective.", NONE],
   checked: ["Of how many plans the sharding was proven, and memory and traffic were counted on the simulator. Plans are checked once the search is over.", "plans, of all on the frontier"],
   hypervolume: [

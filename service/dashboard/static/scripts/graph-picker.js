@@ -11,13 +11,16 @@ import { age, percent } from "./units.js";
 
 const MOST = 200;
 
-/** `graphId` is the program that is chosen, or null. */
+/** `graphId` is the program that is chosen, or null; while a file is read, `reading` is its name and no program is chosen. */
 export class GraphPicker {
   /** @param {() => void} onChange */
   constructor(onChange) {
     this.onChange = onChange;
     /** @type {any} */
     this.chosen = null;
+    /** The program that the user chose, not the page. @type {any} */
+    this.preferred = null;
+    this.reading = "";
     this.latest = 0;
     for (const input of document.querySelectorAll("input[name=source]"))
       input.addEventListener("change", () => this.#source());
@@ -39,7 +42,7 @@ export class GraphPicker {
     const { items } = await get(`/v1/graphs?limit=${MOST}`);
     this.#list(items);
     const id = wanted ?? items[0]?.id;
-    if (id) return this.choose(id);
+    if (id) return this.choose(id, wanted !== null);
     this.#turnTo(byId("example").options.length ? "example" : "upload");
     return undefined;
   }
@@ -61,31 +64,38 @@ export class GraphPicker {
     byId("stored").disabled = options.length === 0;
   }
 
-  /** @param {string} id */
-  async choose(id) {
+  /** @param {string} id @param {boolean} [isPreferred] whether the user chose it */
+  async choose(id, isPreferred = true) {
     const mine = ++this.latest;
+    this.reading = "";
     try {
       const graph =
         this.graphs?.find((one) => one.id === id) ?? (await get(`/v1/graphs/${encodeURIComponent(id)}`));
-      if (mine === this.latest) this.#chosen(graph);
+      if (mine === this.latest) this.#chosen(graph, isPreferred);
     } catch (error) {
       fill(byId("graph-status"), errorNotice(error));
     }
   }
 
-  /** @param {any} graph */
-  #chosen(graph) {
+  /** @param {any} graph @param {boolean} isPreferred */
+  #chosen(graph, isPreferred) {
     this.chosen = graph;
+    this.reading = "";
+    if (isPreferred) this.preferred = graph;
     if (!this.graphs?.some((one) => one.id === graph.id)) this.#list([graph, ...(this.graphs ?? [])]);
     byId("stored").value = graph.id;
     fill(byId("graph-status"), element("p", { class: "chosen" }, `Chosen: ${graph.name}`), graphFigures(graph));
     this.onChange();
   }
 
-  /** Say why a file is no program, and that what was chosen before still is. @param {Element} notice */
+  /** Say why a file is no program, and that what the user chose before is chosen. @param {Element} notice */
   #refused(notice) {
-    const kept = this.chosen && element("p", { class: "chosen" }, `Still chosen: ${this.chosen.name}`);
-    fill(byId("graph-status"), notice, kept);
+    this.chosen = this.preferred;
+    this.reading = "";
+    const kept = this.chosen ? `Still chosen: ${this.chosen.name}` : "No program is chosen.";
+    if (!this.chosen) byId("stored").value = "";
+    fill(byId("graph-status"), notice, element("p", { class: "chosen" }, kept));
+    this.onChange();
   }
 
   #source() {
@@ -104,6 +114,7 @@ export class GraphPicker {
     if (!file) return;
     if (!/\.(onnx|pt2|mlir|mlir\.gz|mlirbc|json)$/i.test(file.name)) {
       const detail = `expected ONNX (.onnx), PyTorch (.pt2), StableHLO (.mlir) or a TEG document (.json), not ${file.name}`;
+      this.latest += 1; // what is being read is no longer wanted
       this.#refused(problemNotice({ title: "Another kind of file", detail }));
       return;
     }
@@ -112,6 +123,9 @@ export class GraphPicker {
 
   /** @param {() => Promise<File>} read */
   async #take(read) {
+    const mine = ++this.latest;
+    this.chosen = null;
+    this.reading = "the file";
     const bar = element("div");
     const status = element("p", { class: "small muted" }, "Reading…");
     const progress = element("div", { class: "progress" }, bar);
@@ -119,6 +133,9 @@ export class GraphPicker {
     byId("import-example").disabled = true;
     try {
       const file = await read();
+      this.reading = file.name;
+      say(status, `Reading ${file.name}…`);
+      this.onChange();
       const graph = await uploadGraph(
         file,
         byId("dims").value.trim(),
@@ -128,9 +145,9 @@ export class GraphPicker {
         },
         (found) => say(status, importText(file.name, found)),
       );
-      this.#chosen(graph);
+      if (mine === this.latest) this.#chosen(graph, true);
     } catch (error) {
-      this.#refused(errorNotice(error));
+      if (mine === this.latest) this.#refused(errorNotice(error));
     }
     byId("file").value = "";
     byId("import-example").disabled = false;

@@ -96,7 +96,8 @@ function showPreview() {
 function missing() {
   const faults = [];
   const body = request();
-  if (!body.graph_id) faults.push({ pointer: "/graph_id", detail: "choose a program" });
+  const detail = graphs.reading ? `wait until ${graphs.reading} is read, or choose another program` : "choose a program";
+  if (!body.graph_id) faults.push({ pointer: "/graph_id", detail });
   if (body.mesh === null)
     faults.push({ pointer: "/mesh", detail: "give a JSON object with a mesh file's fields" });
   if (!body.objectives.length) faults.push({ pointer: "/objectives", detail: "choose at least one" });
