@@ -25,9 +25,11 @@ from tapestry.teg.model_layers import model_layers
 from tapestry.teg.sharding.boundary import with_boundary
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placements
+from tapestry.teg.tensor_roles import PARAMETERS, TENSOR_ROLES, tensor_roles
 
 HEADLINE_SHARE = 0.5  # of the largest share, from which on a split is in the headline
 GATHERED_SHARE = 0.2  # of the weights, from which on the headline says that they are gathered
+NEARLY_ALL = 0.995  # of the weights, from which on the headline does not say how many they are
 SAME = 0.005  # relative difference that is none
 GATHERS = ("all_gather", "broadcast")
 REDUCED = {"all_reduce": "all-reduced", "reduce_scatter": "reduce-scattered"}
@@ -82,6 +84,7 @@ class _Words:
         self.weights_bytes = {
             block: self.graph.tensors[block.outputs[0]].type.size_bytes for block in weights
         }
+        self.roles = tensor_roles(self.graph)
         work = [
             (b, float(traffic.blocks[b.site].flops)) for b in self.graph.blocks if b.site in traffic.blocks
         ]
@@ -113,7 +116,7 @@ class _Words:
             yield counted(self.placements.stages.count, "stage")
         if self.placements.rounds is not None:
             yield f"{self.placements.rounds.count} micro-batches"
-        yield self._compared("peak_memory_bytes", "memory") if self.fastest else "the fastest plan of its run"
+        yield self._headline_comparison()
 
     def devices(self) -> str:
         count, whole = len(self.traffic.devices), MeshShape(tuple(self.mesh_axes)).device_count
@@ -147,11 +150,15 @@ class _Words:
                 over.append(f"{percent(split / total)} of their bytes are split over {axis}")
         stored = enumerated(over) if over else "each device has all of them"
         gathered, others = self._weight_copies()
-        if gathered:
-            stored += f"; {_moved(gathered)} gather them before they are read"
-        if others:
-            stored += f"; {_moved(others)} move them otherwise"
-        return _sentence(stored)
+        updates = [each for each in self._other_copies() if self.roles[each.tensor] == PARAMETERS]
+        texts = [_doing(gathered, "gather", "them before they are read")] if gathered else []
+        texts += [_doing(others, "move", "them otherwise")] if others else []
+        texts += [
+            _doing(mine, verb, "their new values")
+            for verb, mine in zip(("gather", "move"), _gathers_and_others(updates), strict=True)
+            if mine
+        ]
+        return _sentence("; ".join([stored, *texts]))
 
     def sums(self) -> str:
         """Describe what becomes of partial results."""
@@ -165,19 +172,15 @@ class _Words:
         return f"Partial results are {enumerated(texts)}." if texts else ""
 
     def others(self) -> str:
-        """Describe what is redistributed beside weights and partial results."""
-        weights = {id(each) for both in self._weight_copies() for each in both}
-        found = [
-            each
-            for each in self.traffic.redistributions
-            if id(each) not in weights and not each.source.spec.partial and each.exchanges
-        ]
+        """Describe what is redistributed beside weights, their new values and partial results."""
+        found = [each for each in self._other_copies() if self.roles[each.tensor] != PARAMETERS]
         between = [each for each in found if each.source.stage != each.result.stage]
         within = [each for each in found if each.source.stage == each.result.stage]
-        texts = [f"{_moved(within)} change the sharding of activations"] if within else []
-        texts += [f"{_moved(between)} pass values from stage to stage"] if between else []
+        by_role = {role: [e for e in within if self.roles[e.tensor] == role] for role in TENSOR_ROLES}
+        texts = [_doing(mine, "change", f"the sharding of {role}") for role, mine in by_role.items() if mine]
+        texts += [_doing(between, "bring", "values from stage to stage")] if between else []
         local = [each for each in self.traffic.redistributions if not each.exchanges]
-        texts += [f"{_moved(local)} rearrange what devices hold already"] if local else []
+        texts += [_doing(local, "rearrange", "what devices hold already")] if local else []
         return _sentence(enumerated(texts))
 
     def stages(self) -> str:
@@ -202,35 +205,51 @@ class _Words:
         ]
         return f"Beside the fastest plan of the run: {enumerated([text for text in texts if text])}."
 
-    def _compared(self, name: str, what: str) -> str:
-        """Compare a cost with that of the fastest plan: `31 % less memory than the fastest`."""
+    def _headline_comparison(self) -> str:
+        if self.fastest is None:
+            return "the fastest plan of its run"
+        return self._compared(
+            "peak_memory_bytes", "memory", ("than the fastest", "as the fastest", "of the fastest")
+        )
+
+    def _compared(self, name: str, what: str, others: tuple[str, str, str] = ("", "", "")) -> str:
+        """Compare a cost with that of the fastest plan: `31 % less memory`.
+
+        `others` name the fastest plan behind `than`, `as` and `of`, where the sentence does not.
+        """
         assert self.fastest is not None
         own, other = self.cost.get(name), self.fastest.get(name)
-        if own is None or other is None:
+        if own is None or other is None or own == other == 0:
             return ""
-        than = " than the fastest" if what == "memory" else ""
-        if other == 0 or own == 0:
-            return "" if own == other else f"{'no' if own == 0 else 'more'} {what}{than}"
-        if abs(own / other - 1) < SAME:
-            return f"as much {what}{' as the fastest' if than else ''}"
-        if own < 0.01 * other:
-            return f"{percent(own / other)} of the {what}{' of the fastest' if than else ''}"
+        than, as_much, of = (f" {text}" if text else "" for text in others)
+        if own == 0:
+            return f"no {what}"
+        if other == 0 or 1 + SAME <= own / other < 2:
+            by = f"{percent(own / other - 1)} " if other else ""
+            return f"{by}more {what}{than}"
         if own >= 2 * other:
-            return f"{own / other:.3g} times the {what}{' of the fastest' if than else ''}"
-        return f"{percent(abs(own / other - 1))} {'more' if own > other else 'less'} {what}{than}"
+            return f"{own / other:.3g} times the {what}{of}"
+        if own < 0.01 * other:
+            return f"{percent(own / other)} of the {what}{of}"
+        if own <= (1 - SAME) * other:
+            return f"{percent(1 - own / other)} less {what}{than}"
+        return f"{'' if own == other else 'about '}as much {what}{as_much}"
 
     def _weights_in_short(self) -> str:
         if not self.weights_bytes:
             return ""
         gathered = {each.tensor for each in self._weight_copies()[0]}
         sizes = {block.outputs[0]: size for block, size in self.weights_bytes.items()}
-        if sum(sizes[tensor] for tensor in gathered) >= GATHERED_SHARE * sum(sizes.values()) > 0:
+        total = sum(sizes.values())
+        moved = sum(sizes[tensor] for tensor in gathered)
+        if moved >= GATHERED_SHARE * total > 0:
             layers = model_layers(self.graph)
-            return "weights gathered " + (
-                "per layer" if len({layers.get(t) for t in gathered}) > 1 else "before use"
-            )
-        is_split = any(self._axes_of(block) for block in self.weights_bytes)
-        return "weights stay split" if is_split else "weights replicated"
+            when = "per layer" if len({layers.get(t) for t in gathered}) > 1 else "before use"
+            return f"{_share_of_weights(moved / total)} gathered {when}"
+        split = sum(size for block, size in self.weights_bytes.items() if self._axes_of(block))
+        if not split or not total:
+            return "weights replicated"
+        return f"{_share_of_weights(split / total)} stay split"
 
     def _weight_copies(self) -> tuple[list[Redistribution], list[Redistribution]]:
         """Return the copies of weights that gather, and those that move them otherwise."""
@@ -239,8 +258,16 @@ class _Words:
             for each in self.traffic.redistributions
             if each.exchanges and self.graph.producers[each.tensor].definition.get("role") == WEIGHTS
         ]
-        gathers = [each for each in mine if all(of.kind in GATHERS for of in each.exchanges)]
-        return gathers, [each for each in mine if not all(of.kind in GATHERS for of in each.exchanges)]
+        return _gathers_and_others(mine)
+
+    def _other_copies(self) -> list[Redistribution]:
+        """Return the copies that exchange what is neither a weight nor a partial result."""
+        weights = {id(each) for both in self._weight_copies() for each in both}
+        return [
+            each
+            for each in self.traffic.redistributions
+            if id(each) not in weights and not each.source.spec.partial and each.exchanges
+        ]
 
     def _splits_any(self) -> bool:
         """Return whether any block that computes is split."""
@@ -250,6 +277,25 @@ class _Words:
         """Return the mesh axes over which the strategy of a block splits anything."""
         names = {s.name: s.axis for s in self.shape.sub_axes}
         return {names[a] for split in self.placements.of(block).strategy.splits for a in split.axes}
+
+
+def _gathers_and_others(
+    found: Sequence[Redistribution],
+) -> tuple[list[Redistribution], list[Redistribution]]:
+    gathers, others = list[Redistribution](), list[Redistribution]()
+    for each in found:
+        (gathers if all(of.kind in GATHERS for of in each.exchanges) else others).append(each)
+    return gathers, others
+
+
+def _share_of_weights(share: float) -> str:
+    return "weights" if share >= NEARLY_ALL else f"{percent(share)} of the weights"
+
+
+def _doing(redistributions: Sequence[Redistribution], verb: str, what: str) -> str:
+    """Say what copies do: `2 copies (384 KiB) gather them`, `1 copy (192 KiB) gathers them`."""
+    is_one = sum(each.times for each in redistributions) == 1
+    return f"{_moved(redistributions)} {verb}{'s' if is_one else ''} {what}"
 
 
 def _moved(redistributions: Sequence[Redistribution]) -> str:

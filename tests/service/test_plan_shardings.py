@@ -15,11 +15,13 @@ from tapestry.service.plan_shardings import NONE, sharding_document
 from tapestry.service.sharding_words import words_of
 from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.graph import Graph
+from tapestry.teg.sharding.boundary import with_boundary
 from tapestry.teg.sharding.expand import ExplicitGraph
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.text import parse_strategy
 from tests.optimizer.analysis.shared_plans import CASES
 from tests.service.programs import two_layers
+from tests.teg.sharding.looped import training
 
 
 def parts_of(document: dict[str, Any], number: int) -> np.ndarray:
@@ -108,7 +110,7 @@ def test_the_example_of_the_reference_has_the_members_of_a_document() -> None:
 
 def words(graph: Graph, placements: Placements, **fastest: float) -> dict[str, str]:
     mesh = load_mesh("2x-dgx-h100")
-    traffic = plan_traffic(graph, placements, mesh)
+    traffic = plan_traffic(graph, with_boundary(graph, placements), mesh)
     cost = {"time_s": 2.0, "peak_memory_bytes": 69.0, "traffic_bytes": 5.0}
     found = words_of(placements, mesh.axis_sizes, traffic, cost, fastest or None)
     assert all(each["text"].endswith(".") for each in found["sentences"])
@@ -130,6 +132,42 @@ def test_words_name_what_is_split_over_which_axis_and_compare_with_the_fastest()
     assert found["Weights"] == "100 % of their bytes are split over gpu."
     assert found["Sums"].startswith("Partial results are all-reduced over gpu in 1 copy (")
     assert "31 % less memory on the fullest device, 2 times the time and as much traffic" in found["Compared"]
+
+
+def test_words_say_how_many_of_the_weights_are_split() -> None:
+    placements = Placements({"w1": Placement(parse_strategy("(-, gpu.0)"))})
+    found = words(training(96, "float32", state=True), placements)
+    share = "67 % of the weights"
+    assert found["Weights"].startswith("67 % of their bytes are split over gpu; 1 copy (")
+    assert "gathers them before they are read" in found["Weights"]
+    assert f"{share} gathered before use" in found["headline"]
+
+
+def test_words_name_the_role_of_what_is_moved() -> None:
+    split = Placement(parse_strategy("(-, gpu.0)"))
+    placements = Placements(dict.fromkeys(("new.w1", "new.w2", "active"), split))
+    found = words(training(96, "float32", state=True), placements)
+    assert "2 copies (" in found["Weights"] and found["Weights"].endswith("gather their new values.")
+    assert found["Other moves"].endswith("changes the sharding of activations.")
+
+
+@pytest.mark.parametrize(
+    ("memory", "headline", "sentence"),
+    [
+        (100.0, "31 % less memory than the fastest", "31 % less memory on the fullest device"),
+        (69.0, "as much memory as the fastest", "as much memory on the fullest device"),
+        (69.2, "about as much memory as the fastest", "about as much memory on the fullest device"),
+        (60.0, "15 % more memory than the fastest", "15 % more memory on the fullest device"),
+        (34.5, "2 times the memory of the fastest", "2 times the memory on the fullest device"),
+        (69e3, "0.1 % of the memory of the fastest", "0.1 % of the memory on the fullest device"),
+        (0.0, "more memory than the fastest", "more memory on the fullest device"),
+    ],
+)
+def test_words_compare_with_the_fastest(memory: float, headline: str, sentence: str) -> None:
+    found = words(two_layers(), Placements({}), time_s=1.0, peak_memory_bytes=memory, traffic_bytes=5.0)
+    assert found["headline"].endswith(f"; {headline}")
+    compared = f"Beside the fastest plan of the run: {sentence}, 2 times the time and as much traffic."
+    assert found["Compared"] == compared
 
 
 def test_words_say_that_weights_are_gathered_and_that_devices_are_idle() -> None:
