@@ -42,6 +42,26 @@ FAULTS = """async ([path, isOpen]) => {
            blocks: view.nodes.reduce((sum, node) => sum + node.blocks + node.held, 0) };
 }"""
 
+# Of each node along a line down the middle, beside the edges: how far its strongest color is from that of the ground.
+CONTRASTS = """() => {
+  const canvas = document.querySelector("#diagram > canvas");
+  const ground = getComputedStyle(canvas).backgroundColor.match(/[\\d.]+/g).map(Number);
+  const x = Math.round(canvas.width / 2) + 6 * devicePixelRatio;
+  const pixels = canvas.getContext("2d").getImageData(x, 0, 1, canvas.height).data;
+  const found = [];
+  let isInside = false;
+  for (let k = 0; k < pixels.length; k += 4) {
+    const alpha = pixels[k + 3] / 255;
+    if (alpha && !isInside) found.push(0);
+    isInside = alpha > 0;
+    if (!alpha) continue;
+    const far = Math.hypot(...[0, 1, 2].map((n) => alpha * (pixels[k + n] - ground[n])));
+    found[found.length - 1] = Math.max(found[found.length - 1], far);
+  }
+  return found;
+}"""
+SEEN = 60  # of 441 between black and white
+
 
 def posted(service: Service, graph: Graph) -> str:
     return str(service.post("/v1/graphs", json=json.loads(dumps(graph)))["id"])
@@ -105,6 +125,18 @@ def test_it_is_moved_and_zoomed_by_keys_and_colored_by_costs(page: Page) -> None
         seen.append(picture(page))
     assert len(set(seen[:3])) == 3 and len(set(seen[4:])) >= 3
     expect(page.locator("#legend")).to_contain_text("3.000 KiB")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_node_is_seen_however_small_it_is(idle_service: Service, visit: Open, scheme: str) -> None:
+    graph = posted(idle_service, chain(LAYERS, "model.layers."))
+    page = visit(idle_service, f"/graphs/{graph}", scheme=scheme, expected=("willReadFrequently",))
+    page.click("#open-all")
+    for by in ("kind", "operator", "flops"):
+        page.select_option("#coloring", by)
+        picture(page)
+        found = page.evaluate(CONTRASTS)
+        assert len(found) == 26 and min(found) > SEEN, (by, found)
 
 
 @pytest.mark.parametrize("is_open", [False, True], ids=["folded", "open"])

@@ -12,6 +12,7 @@
  *   shown?: Uint8Array}} Picture where not all nodes are shown, which */
 
 const READABLE = 0.45; // scale from which on names are written
+const LEAST_SEEN = 1; // px of the screen, of each node
 const ROUND = 5;
 const WIDTHS = 6; // classes of edges on which something is redistributed
 const LEAST_MOVED = 1.6; // px of the drawing
@@ -136,17 +137,22 @@ function paintRow(pen, picture, members, view, colors, { selected, near }) {
     const left = layout.x[item] - width / 2;
     if (left > right || left + width < view.x) continue;
     const top = layout.y[item] - height / 2;
+    const isMarked = item === selected || near.has(item);
+    const inner = face.fill ?? colors[face.mark ?? face.kind] ?? colors.block;
     const own = face.mark ? `${face.mark} line` : "line";
-    pen.fillStyle = face.fill ?? colors[face.mark ?? face.kind] ?? colors.block;
-    pen.strokeStyle = colors[item === selected || near.has(item) ? "selected" : own];
-    pen.lineWidth = Math.max(item === selected ? 2.5 : face.mark ? 1.6 : 1, 0.5 / view.scale);
-    pen.setLineDash(face.kind === "view" || face.mark === "removed" ? [4, 3] : []);
     if (view.scale < READABLE) {
-      if (face.mark) pen.fillStyle = colors[own];
-      pen.fillRect(left, top, width, height);
-      if (item === selected || near.has(item)) pen.strokeRect(left, top, width, height);
+      const outline = isMarked ? colors.selected : face.mark ? colors[own] : colors.muted;
+      paintSmall(pen, layout.x[item], layout.y[item], width, height, outline, face.mark ? null : inner, view.scale);
+      if (!isMarked) continue;
+      pen.strokeStyle = colors.selected;
+      pen.lineWidth = LEAST_SEEN / view.scale;
+      pen.strokeRect(left, top, width, height);
       continue;
     }
+    pen.fillStyle = inner;
+    pen.strokeStyle = colors[isMarked ? "selected" : own];
+    pen.lineWidth = item === selected ? 2.5 : face.mark ? 1.6 : 1;
+    pen.setLineDash(face.kind === "view" || face.mark === "removed" ? [4, 3] : []);
     if (face.kind === "group") stack(pen, left, top, width, height);
     pen.beginPath();
     pen.roundRect(left, top, width, height, face.kind === "sink" || !isBlock(face.kind) ? height / 2 : ROUND);
@@ -155,6 +161,23 @@ function paintRow(pen, picture, members, view, colors, { selected, near }) {
     write(pen, face, layout.x[item], top, colors);
   }
   pen.setLineDash([]);
+}
+
+/**
+ * A node that is too small to read: its color within an outline, so that none is lost on a ground of its own color. It
+ * covers a point of the screen at least, and half of it is outline where there is no room for more.
+ * @param {CanvasRenderingContext2D} pen @param {number} x @param {number} y of its center @param {number} width @param {number} height
+ * @param {string} outline @param {string | null} inner null where all of it has the color of the outline @param {number} scale
+ */
+function paintSmall(pen, x, y, width, height, outline, inner, scale) {
+  const least = LEAST_SEEN / scale;
+  const [wide, high] = [Math.max(width, least), Math.max(height, least)];
+  pen.fillStyle = outline;
+  pen.fillRect(x - wide / 2, y - high / 2, wide, high);
+  if (inner === null) return;
+  const border = Math.min(least, high / 4);
+  pen.fillStyle = inner;
+  pen.fillRect(x - wide / 2 + border, y - high / 2 + border, wide - 2 * border, high - 2 * border);
 }
 
 /** @param {string} kind */
