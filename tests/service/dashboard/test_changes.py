@@ -14,8 +14,8 @@ from tapestry.service.examples import DEMO_MODEL, example_model
 from tapestry.teg.document import dumps
 from tapestry.teg.graph import Graph
 from tests.rewrites.test_pipelines import program
+from tests.service.dashboard.appearance import GRAVE
 from tests.service.dashboard.conftest import Open
-from tests.service.dashboard.test_accessibility import GRAVE
 from tests.service.processes import Service
 from tests.service.test_program_changes import activations
 
