@@ -408,7 +408,9 @@ def mesh_arrays(mesh_shape: MeshShape) -> MeshArrays:
     axis_sizes = np.array([n for _, n in mesh_shape.axes], dtype=np.int64)
     block = np.array([int(np.prod(axis_sizes[k:])) for k in range(len(names) + 1)], dtype=np.int64)
     owner = np.array([names.index(s.axis) for s in mesh_shape.sub_axes], dtype=np.int64)
-    return MeshArrays(sizes, strides, owner, mesh_shape.coordinates.astype(np.int64), axis_sizes, block)
+    # in the order of the memory that one axis has as well: otherwise all loops are compiled for two types
+    coordinates = np.ascontiguousarray(mesh_shape.coordinates, np.int64)
+    return MeshArrays(sizes, strides, owner, coordinates, axis_sizes, block)
 
 
 def _preferences(wanted: LoweredSpecs) -> tuple[np.ndarray, np.ndarray]:

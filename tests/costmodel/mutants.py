@@ -47,11 +47,10 @@ class Mutant:
     arrays: Callable[[PlanSpace], CompiledSpace] = honest
     genes: Callable[[Genes], Genes] = same
 
-    def predict(self, wrong: CompiledSpace, genes: Genes) -> np.ndarray:
-        """Predict the costs by `wrong`, which `arrays` made."""
-        plan = self.genes(genes)
+    def predict(self, space: PlanSpace, wrong: CompiledSpace, genes: Genes) -> np.ndarray:
+        """Predict the costs by `wrong`, which `arrays` made of `space`."""
         cost = np.zeros(COSTS, np.int64)
-        evaluate(wrong, new_state(wrong), plan.strategies, plan.prefetch, plan.regather, cost)
+        evaluate(wrong, new_state(wrong), *space.compiled_genes(self.genes(genes)), cost)
         return cost
 
 
@@ -325,7 +324,7 @@ MUTANTS: Mapping[str, Mutant] = {
     "lets state end anywhere": Mutant("traffic", leaves_state),
     "lets state end in a larger buffer": Mutant("time", cuts_out_state),
     "never reads a part of a copy": Mutant(
-        "peak traffic", lambda s: s.space._replace(inside=0 * s.space.inside)
+        "peak traffic", lambda s: s.space._replace(inside=np.zeros_like(s.space.inside))
     ),
     "forgets that devices differ": Mutant("total", forgets_ragged_devices),
 }

@@ -91,7 +91,7 @@ def differences(mutant: Mutant, cases: list[Case]) -> Iterator[tuple[Case, set[s
     for case in cases:
         if id(case.space) not in spaces:
             spaces[id(case.space)] = mutant.arrays(case.space)
-        predicted = mutant.predict(spaces[id(case.space)], case.genes)
+        predicted = mutant.predict(case.space, spaces[id(case.space)], case.genes)
         yield case, {name for name, k in FIELDS.items() if misses(name, predicted[k], case.counted[name])}
 
 

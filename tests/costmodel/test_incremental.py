@@ -26,8 +26,7 @@ def fresh_cost(space: PlanSpace, *plan: np.ndarray) -> np.ndarray:
 def test_a_walk_of_every_rule(name: str, mesh: str, rng: np.random.Generator) -> None:
     space = PlanSpace(GRAPHS[name](), load_mesh(mesh))
     search, random_state = search_space(space), new_rng(rng)
-    start = random_genes(rng, space)
-    plan = (start.strategies, start.prefetch, start.regather)
+    plan = space.compiled_genes(random_genes(rng, space))
     digest = np.array([hash_plan(*plan)], np.uint64)
     cost = np.zeros(space.cost_count, np.int64)
     seen = set()
@@ -46,7 +45,7 @@ def test_jumps_between_far_plans(rng: np.random.Generator) -> None:
     """Check that far jumps refill and near ones advance; both in any order, and back to a plan seen before."""
     space = PlanSpace(GRAPHS["attention"](), load_mesh("2x-dgx-h100"))
     plans = [random_genes(rng, space) for _ in range(6)]
-    costs = [fresh_cost(space, p.strategies, p.prefetch, p.regather).tolist() for p in plans]
+    costs = [fresh_cost(space, *space.compiled_genes(p)).tolist() for p in plans]
     assert len({tuple(c) for c in costs}) == 6
 
     for k in rng.integers(0, 6, 300):
@@ -64,7 +63,7 @@ def test_one_edge_at_a_time(rng: np.random.Generator) -> None:
         values[int(rng.integers(space.edge_count))] = rng.integers(0, 5 if values is plan.prefetch else 2)
         found = space.evaluate(plan).tolist()
 
-        assert found == fresh_cost(space, plan.strategies, plan.prefetch, plan.regather).tolist()
+        assert found == fresh_cost(space, *space.compiled_genes(plan)).tolist()
         seen.add(tuple(found))
 
     assert len(seen) > 20

@@ -139,8 +139,7 @@ def test_random_tables(data: st.DataObject) -> None:
 def test_a_walk_of_small_changes_counts_as_a_new_state_does(rng: np.random.Generator) -> None:
     space = PlanSpace(mixed(), load_mesh("dgx-h100"))
     search, random_state = search_space(space), new_rng(rng)
-    start = random_genes(rng, space)
-    plan = (start.strategies, start.prefetch, start.regather)
+    plan = space.compiled_genes(random_genes(rng, space))
     digest = np.array([hash_plan(*plan)], np.uint64)
     cost, fresh = np.zeros(space.cost_count, np.int64), np.zeros(space.cost_count, np.int64)
     seen = set()

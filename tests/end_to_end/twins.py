@@ -78,8 +78,9 @@ def random_plans(space: PlanSpace, count: int, seed: int) -> Iterator[Genes]:
         genes = random_genes(rng, space)
         if k % 2:
             genes.strategies[:] = seeds[int(rng.integers(len(seeds)))]
-            plan = (genes.strategies, genes.prefetch, genes.regather)
+            plan = space.compiled_genes(genes)
             digest = np.array([hash_plan(*plan)], np.uint64)
             for rule in rng.integers(0, len(RULES), MOVES):
                 vary(rule, random_state, space.space, search, *plan, digest)
+            genes = Genes(*plan)
         yield genes
