@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -102,6 +103,7 @@ class _Plain:
         self.highest = -1
         self.flops = [0] * program.device_count
         self.tally = CostTally()
+        self.taken: dict[tuple[Any, ...], int] = {}  # ticks of a block's part, by all that they depend on
         self.sink_buffers = {
             r.buffer for s in program.slots if s.step.definition.operator == "sink" for r in s.step.reads
         }
@@ -318,6 +320,7 @@ class _Plain:
         dims = [x.name for x in block.signature.dims] if block.signature else []
         device, slowest = self.meshes.of(step.stage).device, 0
         cold_here = self.cold[self.meshes.kind_of[step.stage]]
+        stored = [self._sizes(key) for key in step.outputs]
         for d in self.devices:
             sizes = step.index[d, :, 1] - step.index[d, :, 0]
             points = int(np.prod(sizes, dtype=np.int64))
@@ -338,23 +341,26 @@ class _Plain:
                     accessed = self._accessed(size, self.program.buffers[read.buffer], read.part[d])
                     moved += accessed
                     cold += accessed if block.inputs[k] in cold_here else 0
-                written = sum(self._sizes(key)[step.stage, d] for key in step.outputs)
+                written = sum(sizes_of[step.stage, d] for sizes_of in stored)
                 moved += written * (2 if step.accumulates else 1)
-            ticks = block_ticks(
-                device,
-                work.kind,
-                flops,
-                moved,
-                dtype,
-                **kernel_sizes(work, dims, sizes),
-                kernel=work.kernel_class,
-                cold_bytes=cold,
-                written_bytes=written,
-                compute_dtype=self.compute_dtype,
-                parts=parts,
-                supplied_s=supplied_seconds(block.definition.costs, dims, sizes),
-            )
-            slowest = max(slowest, int(ticks))
+            alike = (step.site, step.stage, bool(step.accumulates), *sizes.tolist(), moved, cold, written)
+            if alike not in self.taken:
+                ticks = block_ticks(
+                    device,
+                    work.kind,
+                    flops,
+                    moved,
+                    dtype,
+                    **kernel_sizes(work, dims, sizes),
+                    kernel=work.kernel_class,
+                    cold_bytes=cold,
+                    written_bytes=written,
+                    compute_dtype=self.compute_dtype,
+                    parts=parts,
+                    supplied_s=supplied_seconds(block.definition.costs, dims, sizes),
+                )
+                self.taken[alike] = int(ticks)
+            slowest = max(slowest, self.taken[alike])
             self.flops[step.stage * len(self.devices) + d] += flops
             if device.missing_energy_figure is None:
                 used = self.compute_dtype or dtype

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -53,6 +54,7 @@ class CopyCounter:
         self.source = boxes(plan.source, shape, self.mesh_shape)
         self.middle = boxes(plan.middle, shape, self.mesh_shape)
         self.wanted = boxes(plan.needed, shape, self.mesh_shape)
+        self.middle_sizes: list[int] = volumes(self.middle).tolist()
         self.rounds: list[tuple[Round, int]] = []
         self.packing_ticks = 0
         self.traffic = self.moved = 0
@@ -64,7 +66,7 @@ class CopyCounter:
         self._reductions()
         if self.plan.fetch:
             if self.plan.reduces:
-                self._stage(volumes(self.middle))
+                self._stage(self.middle_sizes)
             kept = self._assembly()
         on_links = copy_ticks(self.mesh, [r for r, _ in self.rounds], [most for _, most in self.rounds])
         return CopyCost(
@@ -96,10 +98,14 @@ class CopyCounter:
 
     def _piece(self, d: int, m: int) -> np.ndarray:
         """Return what device `d` needs of the part of device `m`, as a box; empty ones end where they start."""
-        low = np.maximum(self.wanted[d, :, 0], self.middle[m, :, 0])
-        return np.stack(
-            [low, np.maximum(low, np.minimum(self.wanted[d, :, 1], self.middle[m, :, 1]))], axis=1
-        )
+        piece: np.ndarray = self._pieces[d, m]
+        return piece
+
+    @cached_property
+    def _pieces(self) -> np.ndarray:
+        wanted, middle = self.wanted[:, None], self.middle[None]
+        low = np.maximum(wanted[..., 0], middle[..., 0])
+        return np.stack([low, np.maximum(low, np.minimum(wanted[..., 1], middle[..., 1]))], axis=-1)
 
     def _senders(self, d: int) -> list[int]:
         """Return the devices from which `d` may fetch: those that hold another part than it holds itself."""
@@ -112,7 +118,7 @@ class CopyCounter:
 
         A device sends what devices with other parts need of its own; those with the same part share this.
         """
-        sizes, most = volumes(self.middle).tolist(), 0
+        sizes, most = self.middle_sizes, 0
         for m in self.devices:
             has = [(self.middle[m] == self.middle[d]).all() for d in self.devices]
             needy = self.devices if self.plan.route is not None else [d for d in self.devices if not has[d]]
@@ -210,7 +216,7 @@ class CopyCounter:
         near = [
             m for m in range(self.mesh_shape.device_count) if (place[m, :level] == place[d, :level]).all()
         ]
-        near = [m for m in near if volumes(self.middle)[m] > 0]
+        near = [m for m in near if self.middle_sizes[m] > 0]
         count = 1
         for k in range(len(self.shape)):
             held = {x for m in near for x in range(*self.middle[m, k])} if near else set()
