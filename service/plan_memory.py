@@ -36,8 +36,8 @@ def memory_document(plan: Plan, mesh: Mesh, compute_dtype: str | None = None) ->
     """Count the memory of a plan, slot by slot, and convert it to JSON.
 
     Sizes are in bytes, times in seconds. Samples are numbered: 0 is before the first slot, 2 * k + 1 after the copies
-    of slot k, 2 * k + 2 after its outputs. An allocation lives at the samples from `first` up to but not including
-    `end`.
+    of slot k, 2 * k + 2 after its outputs. The copies are issued at `start_s`, the block begins at `block_s`. An
+    allocation lives at the samples from `first` up to but not including `end`.
 
     Raises:
         MemoryRefusal: it has too many slots.
@@ -74,6 +74,7 @@ def memory_document(plan: Plan, mesh: Mesh, compute_dtype: str | None = None) ->
                 "peak_bytes": peak,
                 "peak_sample": sample,
                 "start_s": (profile.slot_ticks[:, devices[0]] / TICKS_PER_S).tolist(),
+                "block_s": (profile.block_ticks[:, devices[0]] / TICKS_PER_S).tolist(),
             }
             for devices, (sample, peak) in zip(classes, peaks, strict=True)
         ],

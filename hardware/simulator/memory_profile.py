@@ -13,7 +13,7 @@ from typing import Unpack
 import numpy as np
 
 from tapestry.hardware.mesh import Mesh
-from tapestry.hardware.simulator.execution import Execution
+from tapestry.hardware.simulator.execution import COMPUTE, Execution
 from tapestry.hardware.simulator.ledger import Ledger
 from tapestry.hardware.simulator.run import SimulationOptions, simulation_of, staging_name
 from tapestry.teg.sharding.expand import ExplicitGraph
@@ -41,13 +41,15 @@ class Allocation:
 class MemoryProfile:
     """The allocations of a run in the order in which they are made, and the run.
 
-    `slot_ticks` `(slots, devices)` are when each slot begins on each device, `capacity_bytes` `(devices,)` the sizes of
-    their memories.
+    `slot_ticks` `(slots, devices)` are when each slot begins on each device, and its first copies with it;
+    `block_ticks` are when its block begins there, behind what it waits for. `capacity_bytes` `(devices,)` are the sizes
+    of their memories.
     """
 
     allocations: tuple[Allocation, ...]
     execution: Execution
     slot_ticks: np.ndarray
+    block_ticks: np.ndarray
     capacity_bytes: np.ndarray
 
     @property
@@ -67,7 +69,12 @@ class MemoryProfile:
         """Return the devices in classes: those of one hold the same in equal memories, and run at the same times."""
         sizes = np.array([each.size_bytes for each in self.allocations], dtype=np.int64)
         compared = np.concatenate(
-            [sizes.reshape(-1, len(self.capacity_bytes)), self.slot_ticks, [self.capacity_bytes]]
+            [
+                sizes.reshape(-1, len(self.capacity_bytes)),
+                self.slot_ticks,
+                self.block_ticks,
+                [self.capacity_bytes],
+            ]
         )
         _, numbers = np.unique(compared.T, axis=0, return_inverse=True)
         classes: dict[int, list[int]] = {}
@@ -100,7 +107,17 @@ def profile_memory(
         for name, (size_bytes, first) in recorded.begun.items()
     )
     slots = np.array(simulation.lifetimes.begin_ticks, dtype=np.int64).reshape(-1, program.device_count)
-    return MemoryProfile(allocations, execution, slots, simulation.capacity_bytes)
+    blocks = _block_ticks(slots, execution)
+    return MemoryProfile(allocations, execution, slots, blocks, simulation.capacity_bytes)
+
+
+def _block_ticks(slot_ticks: np.ndarray, execution: Execution) -> np.ndarray:
+    """Return when the block of each slot begins; devices of other stages have nothing to wait for."""
+    found = slot_ticks.copy()
+    blocks = (span for span in execution.spans if span.stream == COMPUTE)
+    for row, span in zip(found, blocks, strict=True):
+        row[span.numbers] = span.start_ticks
+    return found
 
 
 def _names(program: ExplicitGraph) -> dict[str, tuple[str, str]]:

@@ -70,6 +70,7 @@ MEMORY_EXAMPLE: dict[str, Any] = {
             "peak_bytes": 122880,
             "peak_sample": 2,
             "start_s": [0.0],
+            "block_s": [0.0],
         }
     ],
     "allocations": {

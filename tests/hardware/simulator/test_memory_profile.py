@@ -11,6 +11,7 @@ from tapestry.costmodel.kernel_arrays import PEAK
 from tapestry.costmodel.plan_space import PlanSpace
 from tapestry.costmodel.reference import reference_cost
 from tapestry.hardware import Mesh, load_mesh
+from tapestry.hardware.simulator.execution import COMPUTE
 from tapestry.hardware.simulator.memory_profile import MemoryProfile, profile_memory
 from tapestry.rewrites import Move, apply_move
 from tapestry.teg.graph import Graph
@@ -34,9 +35,20 @@ def check(program: ExplicitGraph, mesh: Mesh, peak_bytes: int) -> MemoryProfile:
     assert curves[:, 0].tolist() == run.source_memory_bytes.tolist()
     assert (curves[:, 1:].T.reshape(-1, 2, program.device_count) == run.memory_bytes).all()
     assert (np.diff(profile.slot_ticks, axis=0) >= 0).all()
+    assert (profile.slot_ticks <= profile.block_ticks).all()
+    assert (profile.block_ticks[:-1] <= profile.slot_ticks[1:]).all()
     for devices in profile.device_classes():
         assert (curves[list(devices)] == curves[devices[0]]).all()
     return profile
+
+
+def test_copies_that_are_waited_for_run_between_the_begin_of_a_slot_and_its_block() -> None:
+    mesh = load_mesh("dgx-h100")
+    space = PlanSpace(training(24), mesh)
+    for profile in random_programs(space, mesh, 5):
+        blocks = [span for span in profile.execution.spans if span.stream == COMPUTE]
+        assert [span.start_ticks.tolist() for span in blocks] == profile.block_ticks.tolist()
+        assert (profile.slot_ticks < profile.block_ticks).any()
 
 
 def random_programs(space: PlanSpace, mesh: Mesh, seed: int, count: int = 4) -> list[MemoryProfile]:

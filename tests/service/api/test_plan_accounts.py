@@ -76,7 +76,8 @@ def test_the_peak_of_the_memory_is_that_of_the_plan_and_its_roles_add_up(shared:
             for sample in range(first, end):
                 curve[sample] += size
         assert max(curve) == each["peak_bytes"] == curve[each["peak_sample"]]
-        assert len(each["start_s"]) == len(found["slots"]["block"])
+        assert len(each["start_s"]) == len(each["block_s"]) == len(found["slots"]["block"])
+        assert all(start <= block for start, block in zip(each["start_s"], each["block_s"], strict=True))
         most = max(most, each["peak_bytes"])
     assert most == peak["bytes"]
     assert sorted(d for each in found["classes"] for d in each["devices"]) == list(range(8))

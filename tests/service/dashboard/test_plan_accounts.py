@@ -139,6 +139,46 @@ def test_what_lives_at_the_peak_is_shown_and_adds_up(idle_service: Service, plan
     expect(page.locator("#memory-moment")).to_have_text(f"At the peak, in {peak['block']}")
 
 
+def test_the_curve_of_the_memory_reaches_its_peak_even_where_that_lasts_no_time(
+    idle_service: Service, plan: str, visit: Open
+) -> None:
+    memory = idle_service.get(f"/v1/plans/{plan}/memory")
+    own, allocations, last = memory["classes"][0], memory["allocations"], len(memory["slots"]["block"]) - 1
+    own["block_s"][last] = own["start_s"][last]  # the copies for the last block have ended before
+    own["peak_bytes"], own["peak_sample"] = 2 * own["peak_bytes"], 2 * last + 1
+    memory["peak"] |= {"class": 0, "sample": own["peak_sample"]}
+    live = range(len(allocations["first"]))
+    at_peak = [k for k in live if allocations["first"][k] <= 2 * last + 1 < allocations["end"][k]]
+    missing = own["peak_bytes"] - sum(allocations["bytes"][0][k] for k in at_peak)
+    staging = {"buffer": "staged", "tensor": 0, "role": memory["roles"].index("staging")}
+    for name, value in {**staging, "first": 2 * last + 1, "end": 2 * last + 2}.items():
+        allocations[name].append(value)
+    for sizes in allocations["bytes"]:
+        sizes.append(missing)
+
+    def changed(page: Page) -> None:
+        page.route("**/memory", lambda route: route.fulfill(json=memory))
+
+    page = visit(idle_service, f"/plans/{plan}", before=changed)
+    page.locator("#memory").scroll_into_view_if_needed()
+    expect(page.locator("#memory-moment")).to_contain_text("At the peak, as copies begin", timeout=WAIT_MS)
+    page.locator("#memory-menu summary").click()
+    with page.expect_download() as download:
+        page.locator("#memory-menu button", has_text="SVG").click()
+    drawn = download.value.path().read_text()
+    assert re.search(r">peak [\d.,]+ \w*B</text>", drawn)
+    ((x, y),) = re.findall(r'd="M([\d.]+) ([\d.]+)A3 3 ', drawn)
+    corners = [
+        (float(across), float(down))
+        for path in re.findall(r'<path d="(M[^"A]*Z)" fill', drawn)
+        for across, down in re.findall(r"[ML]([\d.]+) ([\d.]+)", path)
+    ]
+    top = min(down for _, down in corners)
+    assert top == pytest.approx(float(y), abs=0.01)
+    across = [one for one, down in corners if down == top]
+    assert max(across) - min(across) >= 1 and min(across) == pytest.approx(float(x) - 3, abs=1)
+
+
 def test_a_form_cannot_be_sent_before_its_page_is_ready(
     idle_service: Service, plan: str, visit: Open
 ) -> None:

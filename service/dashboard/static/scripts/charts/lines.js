@@ -19,8 +19,8 @@ import { extent, Scale } from "./scale.js";
  *   isDashed?: boolean, note?: (k: number) => string}} Series
  */
 /** @typedef {{title: string, unit: string, isLog?: boolean, isFromZero?: boolean, isWhole?: boolean}} AxisOptions */
-/** @typedef {{series: Series[], x: AxisOptions, y: AxisOptions, levels?: {y: number, name: string}[]}} LineContent levels are
- *   horizontal lines with names */
+/** @typedef {{series: Series[], x: AxisOptions, y: AxisOptions, levels?: {y: number, name: string}[],
+ *   mark?: {x: number, y: number, name: string}}} LineContent levels are horizontal lines with names, a mark is a point with one */
 
 const NO_AXIS = { title: "", unit: "" };
 const STEPS = { ArrowLeft: -1, ArrowRight: 1, PageUp: -20, PageDown: 20 };
@@ -105,6 +105,7 @@ export class LineChart extends Figure {
     const { series } = this.content;
     for (let k = series.length - 1; k >= 0; k -= 1) this.#paintSeries(pen, series[k]);
     this.#paintLevels(pen, frame);
+    this.#paintMark(pen, frame);
     if (this.band) {
       pen.fillStyle = color("accent");
       pen.globalAlpha = 0.15;
@@ -123,7 +124,7 @@ export class LineChart extends Figure {
     const { x, y } = this.axes;
     const isStep = series.kind === "step" || series.kind === "area";
     pen.beginPath();
-    trace(pen, series.x, series.y, x.scale, y.scale, isStep);
+    trace(pen, series.x, series.y, x.scale, y.scale, isStep, series.kind === "area");
     if (series.kind === "area") {
       pen.lineTo(x.scale.at(series.x[series.x.length - 1]), y.scale.at(0));
       pen.lineTo(x.scale.at(series.x[0]), y.scale.at(0));
@@ -158,6 +159,23 @@ export class LineChart extends Figure {
       pen.fillRect(frame.left, at, frame.right - frame.left, 1);
       pen.fillText(name, frame.right - 4, at - 2);
     }
+  }
+
+  /** @param {import("./pen.js").Pen} pen @param {import("./axes.js").Frame} frame */
+  #paintMark(pen, frame) {
+    const mark = this.content?.mark;
+    if (!mark) return;
+    const [x, y] = [this.axes.x.scale.at(mark.x), this.axes.y.scale.at(mark.y)];
+    if (x < frame.left || x > frame.right) return;
+    pen.fillStyle = color("text");
+    pen.beginPath();
+    pen.arc(x, y, 3, 0, 2 * Math.PI);
+    pen.fill();
+    const isLeft = x > (frame.left + frame.right) / 2;
+    pen.font = font(11);
+    pen.textAlign = isLeft ? "right" : "left";
+    pen.textBaseline = "middle";
+    pen.fillText(mark.name, x + (isLeft ? -7 : 7), Math.max(y, frame.top + 3));
   }
 
   #listen() {
@@ -292,11 +310,12 @@ function extentWithin({ x, y }, from, to, isFromZero) {
 }
 
 /**
- * The path of a line; of the points in one column of pixels only the first, the extremes and the last.
+ * The path of a line; of the points in one column of pixels only the first, the extremes and the last. The highest is a
+ * pixel wide where the path is to be filled, for without a width nothing of it were there.
  * @param {import("./pen.js").Pen} pen @param {ArrayLike<number>} x @param {ArrayLike<number>} y @param {Scale} across @param {Scale} up
- * @param {boolean} isStep
+ * @param {boolean} isStep @param {boolean} isFilled
  */
-function trace(pen, x, y, across, up, isStep) {
+function trace(pen, x, y, across, up, isStep, isFilled) {
   const first = Math.max(0, lastUpTo(x, across.low) - 1);
   let [right, last] = [-Infinity, up.at(y[first])];
   let [low, high] = [last, last];
@@ -312,7 +331,8 @@ function trace(pen, x, y, across, up, isStep) {
     }
     if (high > low) {
       pen.lineTo(right, low);
-      pen.lineTo(right, high);
+      if (isFilled) pen.lineTo(right + 1, low);
+      pen.lineTo(isFilled ? right + 1 : right, high);
       pen.lineTo(right, last);
     }
     if (isStep) pen.lineTo(at, last);

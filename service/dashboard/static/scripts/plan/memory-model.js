@@ -19,7 +19,8 @@ export class MemoryCurve {
     const samples = 1 + 2 * this.slots;
     this.times = new Float64Array(samples);
     for (let k = 0; k < this.slots; k += 1) {
-      this.times[2 * k + 1] = this.times[2 * k + 2] = this.own.start_s[k];
+      this.times[2 * k + 1] = this.own.start_s[k];
+      this.times[2 * k + 2] = this.own.block_s[k];
     }
     /** Live bytes per role. @type {Float64Array[]} */
     this.roles = document.roles.map(() => new Float64Array(samples));

@@ -99,6 +99,7 @@ class MemorySection {
       series,
       x: { title: "time", unit: "s" },
       y: { title: "live", unit: "B" },
+      mark: { x: this.curve.times[own.peak_sample], y: own.peak_bytes, name: `peak ${quantity(own.peak_bytes, "B")}` },
       levels: isNear ? [{ y: capacity, name: `a device has ${quantity(capacity, "B")}` }] : [],
     });
     this.chart.look(0, this.document.end_s);
