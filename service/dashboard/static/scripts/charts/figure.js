@@ -10,7 +10,10 @@ import { paintedPng } from "./png.js";
 
 /** @typedef {import("./pen.js").Pen} Pen */
 
-/** The base of all charts: they have a `paint` and, where the pointer matters, `hover` and `leave`. */
+/**
+ * The base of all charts: they have a `paint` and, where the pointer matters, `hover` and `leave`. What takes long to draw
+ * and stays while the pointer moves is painted by `paintGround`, below the rest, and kept as a picture until `redraw`.
+ */
 export class Figure {
   /** @param {HTMLElement} place @param {string} label what it shows, for those who do not see it */
   constructor(place, label) {
@@ -20,6 +23,8 @@ export class Figure {
     this.place = element("div", { class: "figure" }, this.canvas, this.tooltip);
     fill(place, this.place);
     this.isWaiting = false;
+    /** What `paintGround` has painted, while that is what it would paint. @type {HTMLCanvasElement | null} */
+    this.ground = null;
     new ResizeObserver(() => this.redraw()).observe(this.place);
     onTheme(this, this.redraw);
     this.canvas.addEventListener("pointermove", (/** @type {PointerEvent} */ event) =>
@@ -43,7 +48,17 @@ export class Figure {
     this.canvas.setAttribute("aria-label", label);
   }
 
-  /** Draw everything. @param {Pen} _pen @param {number} _width @param {number} _height px */
+  /** Whether `paintGround` paints anything. */
+  get hasGround() {
+    return false;
+  }
+
+  /** Draw what is below the rest. @param {Pen} _pen @param {number} _width @param {number} _height px */
+  paintGround(_pen, _width, _height) {
+    // most figures are painted at once
+  }
+
+  /** Draw everything else. @param {Pen} _pen @param {number} _width @param {number} _height px */
   paint(_pen, _width, _height) {
     throw new Error("a figure has its own way to paint");
   }
@@ -58,6 +73,12 @@ export class Figure {
   }
 
   redraw() {
+    this.ground = null;
+    this.redrawTop();
+  }
+
+  /** Redraw all but what `paintGround` has painted. */
+  redrawTop() {
     if (this.isWaiting) return;
     this.isWaiting = true;
     requestAnimationFrame(() => {
@@ -73,9 +94,20 @@ export class Figure {
     this.canvas.width = Math.round(width * ratio);
     this.canvas.height = Math.round(height * ratio);
     this.canvas.style.height = `${height}px`;
-    const pen = this.canvas.getContext("2d");
+    const { canvas } = this;
+    const pen = canvas.getContext("2d");
+    if (this.hasGround) {
+      this.ground ??= pictureOf(canvas, ratio, (own) => this.paintGround(own, width, height));
+      pen.drawImage(this.ground, 0, 0);
+    }
     pen.scale(ratio, ratio);
     this.paint(pen, width, height);
+  }
+
+  /** @param {Pen} pen */
+  #paintAll(pen) {
+    this.paintGround(pen, this.width, this.height);
+    this.paint(pen, this.width, this.height);
   }
 
   /** Show texts near a place, inside of the figure. @param {number} x @param {number} y @param {...any} children */
@@ -91,12 +123,12 @@ export class Figure {
 
   /** The drawing as an SVG document, in the colors of the theme. */
   svg() {
-    return this.svgOf(this.width, this.height, (pen) => this.paint(pen, this.width, this.height));
+    return this.svgOf(this.width, this.height, (pen) => this.#paintAll(pen));
   }
 
   /** The drawing as a PNG, twice its size. @returns {Promise<Blob>} */
   png() {
-    return this.pngOf(this.width, this.height, (pen) => this.paint(pen, this.width, this.height));
+    return this.pngOf(this.width, this.height, (pen) => this.#paintAll(pen));
   }
 
   /** What is painted, as an SVG document. @param {number} width @param {number} height px @param {(pen: Pen) => void} paint */
@@ -110,6 +142,16 @@ export class Figure {
   pngOf(width, height, paint) {
     return paintedPng(width, height, paint);
   }
+}
+
+/** What is painted, as large as a canvas. @param {HTMLCanvasElement} like @param {number} ratio @param {(pen: Pen) => void} paint */
+function pictureOf(like, ratio, paint) {
+  const canvas = document.createElement("canvas");
+  [canvas.width, canvas.height] = [like.width, like.height];
+  const pen = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+  pen.scale(ratio, ratio);
+  paint(pen);
+  return canvas;
 }
 
 /** The page's family of fonts; no theme has another one. */

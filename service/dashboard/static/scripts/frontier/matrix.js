@@ -55,21 +55,37 @@ export class MatrixPlot extends PlanFigure {
     };
   }
 
-  /** @param {import("../charts/pen.js").Pen} pen */
-  paint(pen) {
+  /** Draw all plans. @param {import("../charts/pen.js").Pen} pen */
+  paintGround(pen) {
     const { data } = this;
     if (!data?.plans.length) return;
     const groups = data.byShade();
-    for (let row = 0; row < this.columns.length; row += 1)
-      for (let column = 0; column < this.columns.length; column += 1) {
-        const { x, y, box } = this.#scales(row, column);
-        pen.strokeStyle = color("line");
-        pen.lineWidth = 1;
-        pen.strokeRect(box[0], box[1], box[2], box[3]);
-        if (row === column) this.#paintDiagonal(pen, row, x, box);
-        else this.#paintCell(pen, groups, row, column, x, y);
-      }
+    this.#eachCell((row, column, { x, y, box }) => {
+      pen.strokeStyle = color("line");
+      pen.lineWidth = 1;
+      pen.strokeRect(box[0], box[1], box[2], box[3]);
+      if (row === column) this.#paintDiagonal(pen, row, x, box);
+      else this.#paintCell(pen, groups, row, column, x, y);
+    });
+  }
+
+  /** @param {import("../charts/pen.js").Pen} pen */
+  paint(pen) {
+    const { pointed } = this;
+    if (pointed >= 0 && this.data?.plans.length)
+      this.#eachCell((row, column, { x, y }) => {
+        if (row === column) return;
+        pen.strokeStyle = color("accent");
+        pen.lineWidth = 2;
+        pen.strokeRect(x.at(this.columns[column].values[pointed]) - 4, y.at(this.columns[row].values[pointed]) - 4, 8, 8);
+      });
     this.paintBox(pen);
+  }
+
+  /** @param {(row: number, column: number, scales: {x: Scale, y: Scale, box: number[]}) => void} visit */
+  #eachCell(visit) {
+    for (let row = 0; row < this.columns.length; row += 1)
+      for (let column = 0; column < this.columns.length; column += 1) visit(row, column, this.#scales(row, column));
   }
 
   /**
@@ -86,8 +102,8 @@ export class MatrixPlot extends PlanFigure {
     }
     data.plans.forEach((plan, k) => {
       const [mark] = data.marks.get(plan.id) ?? [];
-      if (!mark && k !== this.pointed) return;
-      pen.strokeStyle = color(k === this.pointed ? "accent" : symbolOf(mark).color);
+      if (!mark) return;
+      pen.strokeStyle = color(symbolOf(mark).color);
       pen.lineWidth = 2;
       pen.strokeRect(x.at(across[k]) - 4, y.at(up[k]) - 4, 8, 8);
     });

@@ -20,6 +20,7 @@ export class ParallelPlot extends PlanFigure {
   /** @param {HTMLElement} place @param {(id: string | null) => void} onPoint */
   constructor(place, onPoint) {
     super(place, "The plans over all objectives; the table below has the same figures", onPoint);
+    this.apart = 0; // px from axis to axis
     /** The axis that keys follow. */
     this.current = 0;
     /** @type {{name: string, title: string, scale: Scale, values: Float64Array, x: number}[]} */
@@ -39,18 +40,24 @@ export class ParallelPlot extends PlanFigure {
     this.showData(data);
   }
 
-  /** @param {import("../charts/pen.js").Pen} pen @param {number} width @param {number} height */
-  paint(pen, width, height) {
+  /** Draw the lines, which are many. @param {import("../charts/pen.js").Pen} pen @param {number} width @param {number} height */
+  paintGround(pen, width, height) {
     if (!this.data?.plans.length) return;
     const side = Math.min(SIDE, width / 6);
-    const step = this.axes.length > 1 ? (width - 2 * side) / (this.axes.length - 1) : 0;
+    this.apart = this.axes.length > 1 ? (width - 2 * side) / (this.axes.length - 1) : 0;
     this.axes.forEach((axis, k) => {
-      axis.x = side + k * step;
+      axis.x = side + k * this.apart;
       axis.scale.over(height - BOTTOM, TOP);
     });
     this.#paintLines(pen);
     this.#paintMarked(pen);
-    this.axes.forEach((axis, k) => this.#paintAxis(pen, axis, k, step, width));
+  }
+
+  /** @param {import("../charts/pen.js").Pen} pen @param {number} width */
+  paint(pen, width) {
+    if (!this.data?.plans.length) return;
+    this.#paintPointed(pen);
+    this.axes.forEach((axis, k) => this.#paintAxis(pen, axis, k, this.apart, width));
   }
 
   /** @param {import("../charts/pen.js").Pen} pen @param {number} k */
@@ -88,6 +95,10 @@ export class ParallelPlot extends PlanFigure {
       this.#line(pen, k);
       pen.stroke();
     });
+  }
+
+  /** @param {import("../charts/pen.js").Pen} pen */
+  #paintPointed(pen) {
     if (this.pointed < 0) return;
     pen.strokeStyle = color("accent");
     pen.lineWidth = 3.5;
@@ -198,7 +209,7 @@ export class ParallelPlot extends PlanFigure {
   step(key) {
     if (key === "ArrowLeft" || key === "ArrowRight") {
       this.current = Math.min(this.axes.length - 1, Math.max(0, this.current + (key === "ArrowLeft" ? -1 : 1)));
-      this.redraw();
+      this.redrawTop();
       return this.pointed;
     }
     if (key !== "ArrowUp" && key !== "ArrowDown") return null;

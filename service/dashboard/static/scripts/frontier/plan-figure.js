@@ -32,6 +32,11 @@ export class PlanFigure extends Figure {
     this.#listen();
   }
 
+  /** The plans, which are many, are below what the pointer marks. */
+  get hasGround() {
+    return true;
+  }
+
   /** @param {import("./data.js").FrontierData} data */
   showData(data) {
     const id = this.data?.plans[this.pointed]?.id;
@@ -45,7 +50,7 @@ export class PlanFigure extends Figure {
     const found = this.data?.plans.findIndex((plan) => plan.id === id) ?? -1;
     if (found === this.pointed) return;
     this.pointed = found;
-    this.redraw();
+    this.redrawTop();
   }
 
   /** @param {number} _x @param {number} _y px @returns {number} the plan meant, or -1 */
@@ -98,7 +103,7 @@ export class PlanFigure extends Figure {
   #dragging(box) {
     this.box = box;
     this.tooltip.hidden = true;
-    this.redraw();
+    this.redrawTop();
   }
 
   /** @param {Box} box */
@@ -114,7 +119,7 @@ export class PlanFigure extends Figure {
     else if (this.data) this.explain(x, y, ...this.data.describe(k));
     if (k === this.pointed) return;
     this.pointed = k;
-    this.redraw();
+    this.redrawTop();
     this.onPoint(this.data?.plans[k]?.id ?? null);
   }
 

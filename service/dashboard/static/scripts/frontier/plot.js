@@ -50,8 +50,9 @@ export class FrontierPlot extends PlanFigure {
     this.showData(data);
   }
 
-  /** @param {Pen} pen @param {number} width @param {number} height */
-  paint(pen, width, height) {
+  /** Draw all plans. @param {Pen} pen @param {number} width @param {number} height */
+  paintGround(pen, width, height) {
+    this.placed = null;
     if (!this.content?.data.plans.length) return;
     const { view, data } = this.content;
     const x = axisOf(data, view.x, this.content.x, { isLog: view.isLogX, isNear: view.isNear });
@@ -66,23 +67,35 @@ export class FrontierPlot extends PlanFigure {
     };
     const placed = { view, data, frame, scales: { x: x.scale, y: y.scale }, at };
     this.placed = placed;
-    pen.save();
-    pen.beginPath();
-    pen.rect(frame.left - RING, frame.top - RING, frame.right - frame.left + 2 * RING, frame.bottom - frame.top + 2 * RING);
-    pen.clip();
+    clip(pen, frame);
     paintBounds(pen, placed);
     pen.strokeStyle = color("line-strong");
     pen.lineWidth = 1.5;
     pen.setLineDash([2, 4]);
     paintSteps(pen, leastOf(data.heldNumbers, this.content.x, this.content.y), at.x, at.y);
     pen.setLineDash([]);
-    paintErrors(pen, placed, this.pointed);
+    if (view.hasErrors) paintErrors(pen, placed, data.heldNumbers);
     paintPoints(pen, placed);
-    paintMarks(pen, placed, this.pointed);
+    paintMarks(pen, placed);
     pen.restore();
-    this.paintBox(pen);
     paintLegend(pen, legend, width - COLOR_BAR - 12);
     paintColors(pen, data, width, frame);
+  }
+
+  /** @param {Pen} pen */
+  paint(pen) {
+    const { placed, pointed } = this;
+    if (!placed) return;
+    if (pointed >= 0) {
+      clip(pen, placed.frame);
+      paintErrors(pen, placed, [pointed]);
+      pen.strokeStyle = color("accent");
+      pen.lineWidth = 2;
+      trace(pen, "circle", placed.at.x[pointed], placed.at.y[pointed], RING);
+      pen.stroke();
+      pen.restore();
+    }
+    this.paintBox(pen);
   }
 
   /** @param {number} x @param {number} y */
@@ -131,6 +144,14 @@ function axisOf(data, name, values, { isLog, isNear }) {
   return { title: hasZero ? `${title}; not log, it has zeros` : title, scale: new Scale(least, high, { unit, isLog }) };
 }
 
+/** Paint only in the frame, with room for a ring, until the pen is restored. @param {Pen} pen @param {import("../charts/axes.js").Frame} frame */
+function clip(pen, { left, top, right, bottom }) {
+  pen.save();
+  pen.beginPath();
+  pen.rect(left - RING, top - RING, right - left + 2 * RING, bottom - top + 2 * RING);
+  pen.clip();
+}
+
 /** What no plan can be below. @param {Pen} pen @param {Placed} placed */
 function paintBounds(pen, { view, data, scales, frame }) {
   pen.fillStyle = color("bad");
@@ -155,14 +176,14 @@ function paintBounds(pen, { view, data, scales, frame }) {
   pen.fillText("proven bound", frame.right - 4, scales.y.at(y) + 2);
 }
 
-/** Intervals of times, of all plans or of the one that is pointed out. @param {Pen} pen @param {Placed} placed @param {number} pointed */
-function paintErrors(pen, { view, data, scales, at }, pointed) {
+/** Intervals of times. @param {Pen} pen @param {Placed} placed @param {number[]} members the numbers of plans */
+function paintErrors(pen, { view, data, scales, at }, members) {
   pen.strokeStyle = color("muted");
   pen.lineWidth = 1;
   pen.beginPath();
-  for (const k of data.heldNumbers) {
+  for (const k of members) {
     const { time } = data.plans[k];
-    if (!time || !(view.hasErrors || k === pointed)) continue;
+    if (!time) continue;
     if (view.x === "time_s") bar(pen, scales.x.at(time.low), at.y[k], scales.x.at(time.high), at.y[k]);
     if (view.y === "time_s") bar(pen, at.x[k], scales.y.at(time.low), at.x[k], scales.y.at(time.high));
   }
@@ -185,8 +206,8 @@ function paintPoints(pen, { data, at }) {
   }
 }
 
-/** The marked plans, and the one that is pointed out. @param {Pen} pen @param {Placed} placed @param {number} pointed */
-function paintMarks(pen, { data, at }, pointed) {
+/** The marked plans. @param {Pen} pen @param {Placed} placed */
+function paintMarks(pen, { data, at }) {
   pen.lineWidth = 2.5;
   data.plans.forEach((plan, k) => {
     for (const mark of data.marks.get(plan.id) ?? []) {
@@ -196,11 +217,6 @@ function paintMarks(pen, { data, at }, pointed) {
       pen.stroke();
     }
   });
-  if (pointed < 0) return;
-  pen.strokeStyle = color("accent");
-  pen.lineWidth = 2;
-  trace(pen, "circle", at.x[pointed], at.y[pointed], RING);
-  pen.stroke();
 }
 
 /** @typedef {{name: string, paint: (x: number, y: number) => void}} Sign a name of the legend, and how its sign is painted */
