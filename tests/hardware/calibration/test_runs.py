@@ -23,14 +23,15 @@ from tapestry.teg.sharding.placement import Placements
 
 pytestmark = pytest.mark.slow  # each process loads torch
 pytest.importorskip("torch")
+MEASUREMENTS = 5
 
 
-def products(count: int) -> Graph:
+def products(count: int, size: int = 256) -> Graph:
     """Multiply a matrix so often."""
     with program("products") as p:
-        x = p.input("x", row=256, column=256)
+        x = p.input("x", row=size, column=size)
         for k in range(count):
-            x = x.contract(p.parameter(f"w{k}", column=256, out=256), "column").rename(out="column")
+            x = x.contract(p.parameter(f"w{k}", column=size, out=size), "column").rename(out="column")
         p.output("y", x)
     return p.graph
 
@@ -42,13 +43,18 @@ def runs() -> Iterator[TimedRuns]:
 
 
 def test_more_work_takes_longer(runs: TimedRuns) -> None:
+    """Compare the least of several measurements of programs that end before others take the processor from them."""
     names: list[str] = []
     counts = ("1 products", "20 products")
     for name in counts:
-        runs.load(name, on_one_device(products(int(name.split()[0]))))
-    found = runs.measure(counts, 0.0, time.monotonic, lambda fraction, name: names.append(name))
-    assert 5 < found["20 products"].seconds / found["1 products"].seconds < 80
-    assert sorted(names) == sorted(counts * FEWEST_PASSES)
+        runs.load(name, on_one_device(products(int(name.split()[0]), size=128)))
+    found = [
+        runs.measure(counts, 0.0, time.monotonic, lambda fraction, name: names.append(name))
+        for _ in range(MEASUREMENTS)
+    ]
+    one, twenty = (min(each[name].seconds for each in found) for name in counts)
+    assert 5 < twenty / one < 80
+    assert sorted(names) == sorted(counts * FEWEST_PASSES * MEASUREMENTS)
 
 
 def test_predicted_and_measured_stand_side_by_side(runs: TimedRuns) -> None:
