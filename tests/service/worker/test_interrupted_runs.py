@@ -34,9 +34,9 @@ def drain_at(monkeypatch: pytest.MonkeyPatch, bench: Bench, number: int) -> None
 def test_a_drained_run_goes_on_elsewhere_as_if_nothing_had_happened(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    undisturbed = bench.run(two_layers(width=256), verify="dry")
+    undisturbed = bench.run(two_layers(width=256), verify="dry", evaluations=5000)
 
-    disturbed = bench.ask(two_layers(width=256), verify="dry")
+    disturbed = bench.ask(two_layers(width=256), verify="dry", evaluations=5000)
     first = bench.claim("first")
     with monkeypatch.context() as patch:
         drain_at(patch, bench, number)
@@ -145,7 +145,7 @@ def test_a_checkpoint_that_means_nothing_any_more_is_a_warm_start(
 
 @pytest.mark.slow
 def test_a_search_that_was_over_is_not_searched_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    run_id = bench.ask(two_layers(width=256))
+    run_id = bench.ask(two_layers(width=256), evaluations=3000)
     verify, count = bench.store.jobs.verified, 0
 
     def counted(*arguments: Any) -> None:

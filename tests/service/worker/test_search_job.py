@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -21,16 +22,25 @@ from tapestry.service.worker import searching
 from tapestry.service.worker.executing import do_execution
 from tapestry.service.worker.heartbeat import ClaimedJob
 from tapestry.service.worker.searching import LARGEST_SHOWN, SearchJob
+from tests.service.databases import file_with_tables
 from tests.service.programs import plan_by_hand, two_layers
 from tests.service.store.submissions import update_of
 from tests.service.worker.conftest import LEASE_S, OBJECTIVES, Bench, plans, values
 from tests.teg.sharding.test_external_graphs import paper
 
 
-@pytest.mark.slow
-def test_a_run_is_searched_published_proven_and_ended(bench: Bench) -> None:
-    run_id = bench.run(two_layers(width=256))
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Bench, str]]:
+    """Do one run, for all tests that look at what a whole run leaves."""
+    store = Store(file_with_tables(tmp_path_factory.mktemp("searched") / "worker.db"))
+    bench = Bench(store)
+    yield bench, bench.run(two_layers(width=256))
+    store.close()
 
+
+@pytest.mark.slow
+def test_a_run_is_searched_published_proven_and_ended(searched: tuple[Bench, str]) -> None:
+    bench, run_id = searched
     run = bench.store.runs.get(run_id)
     assert (run.status, run.phase, run.stopped, run.problem) == ("succeeded", "done", "budget", None)
     assert run.evaluations >= 20_000
@@ -63,17 +73,17 @@ def test_the_program_of_a_sharded_one_is_searched_and_its_plans_keep_their_promi
 
 
 @pytest.mark.slow
-def test_no_shown_plan_is_beaten_by_another(bench: Bench) -> None:
-    found = values(plans(bench.store, bench.run(two_layers(width=256), verify="none")))
+def test_no_shown_plan_is_beaten_by_another(searched: tuple[Bench, str]) -> None:
+    bench, run_id = searched
+    found = values(plans(bench.store, run_id))
     no_worse = (found[:, None] <= found[None]).all(axis=2)
     np.fill_diagonal(no_worse, False)
     assert not no_worse.any()
 
 
 @pytest.mark.slow
-def test_events_report_the_whole_run_in_order(bench: Bench) -> None:
-    run_id = bench.run(two_layers(width=256))
-
+def test_events_report_the_whole_run_in_order(searched: tuple[Bench, str]) -> None:
+    bench, run_id = searched
     events = bench.store.runs.events(run_id, limit=10_000)
     assert [event.number for event in events] == list(range(1, len(events) + 1))
     statuses = [(e.data["status"], e.data["phase"]) for e in events if e.kind == "status"]
@@ -124,7 +134,7 @@ def test_plans_that_break_a_bound_by_this_cost_model_leave_the_frontier(bench: B
 
 @pytest.mark.slow
 def test_a_run_goes_on_without_costs_of_an_older_cost_model(bench: Bench, store: Store) -> None:
-    run_id, _ = older_plans(bench, store)
+    run_id, _ = older_plans(bench, store, evaluations=3000, verify="dry")
     bench.do(bench.claim())
     shown = store.runs.frontier(run_id)
     assert store.runs.get(run_id).status == "succeeded"
@@ -137,7 +147,7 @@ def test_a_run_goes_on_without_costs_of_an_older_cost_model(bench: Bench, store:
 
 
 def test_a_graph_that_fits_nowhere_fails_with_the_bound_and_the_distance(bench: Bench) -> None:
-    run_id = bench.run(two_layers(width=256), constraints=("peak_memory_bytes<=1KiB",))
+    run_id = bench.run(two_layers(width=256), constraints=("peak_memory_bytes<=1KiB",), evaluations=500)
     run = bench.store.runs.get(run_id)
     assert run.status == "failed"
     assert run.problem is not None
