@@ -1,19 +1,25 @@
-"""Groups of blocks that drawings fold into one node: the layers of a model, and parts that repeat."""
+"""Groups of blocks that drawings fold into one node: updates of parameters, layers of a model, parts that repeat."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tapestry.teg.drawn_graph import BlockLike, GraphLike
 from tapestry.teg.model_layers import model_layers
-from tapestry.teg.svg import repetition
+from tapestry.teg.svg import label_of, repetition
 
 NO_GROUP = -1
 LEAST_PERIOD = 4  # blocks, for a group to be worth it
 MOST_SERIES = 8  # found by their structure alone
 FREE = ("source", "sink")
+ELEMENTWISE = ("cell", "fused")  # what an update is made of
+MOST_LED_IN = (
+    4  # blocks before an update that are not in it: sums of gradients of a parameter that is used twice
+)
+UPDATE = "update"
+UPDATED = "updated parameters"
 
 
 @dataclass
@@ -48,23 +54,115 @@ class DrawnGroups:
 
 
 def groups_of(graph: GraphLike) -> DrawnGroups:
-    """Group the blocks of a program: by the layers that its names tell, and else by parts that repeat.
+    """Group the blocks of a program: updates of parameters, then by the layers that its names tell, and else by parts
+    that repeat.
 
     A source, unless it is an input, is in the group that all its readers are in, whatever its name is.
     """
     groups = DrawnGroups()
+    _group_updates(graph, groups)
+    updates = {group for group, parent in enumerate(groups.parents) if parent != NO_GROUP}
     _group_by_layers(graph, groups)
     _group_by_structure(
         [b for b in graph.blocks if b.operator not in FREE and b.site not in groups.of_block], groups
     )
+    _place_sources(graph, groups, updates)
+    return groups
+
+
+def _place_sources(graph: GraphLike, groups: DrawnGroups, updates: set[int]) -> None:
+    """Put each source where its readers are; one that is updated where the others are, or else beside its like."""
     readers: dict[str, list[int]] = defaultdict(list)
     for block in graph.blocks:
         for tensor in block.inputs:
             readers[graph.producers[tensor].site].append(groups.of_block.get(block.site, NO_GROUP))
+    together = NO_GROUP
     for block in graph.blocks:
-        if block.operator == "source" and block.definition.get("role") != "activation":
-            groups.of_block[block.site] = groups.common(readers[block.site])
-    return groups
+        if block.operator != "source" or block.definition.get("role") == "activation":
+            continue
+        found = readers[block.site]
+        place = groups.common(found)
+        if place == NO_GROUP and updates.intersection(found):
+            place = groups.common([group for group in found if group not in updates])
+            if place == NO_GROUP:
+                together = groups.add(UPDATED) if together == NO_GROUP else together
+                place = together
+        groups.of_block[block.site] = place
+
+
+def _group_updates(graph: GraphLike, groups: DrawnGroups) -> None:
+    """Make a series of the updates of a training step that are equal but for sizes: of each parameter and its state.
+
+    An update is what leads, element by element, to the next values of a parameter and its state and to nothing else.
+    """
+    classes: dict[object, list[list[BlockLike]]] = defaultdict(list)
+    for update in _updates(graph):
+        classes[_structure(graph, update)].append(update)
+    for key in sorted(classes, key=lambda key: len(classes[key])):
+        for update in list(classes[key]):
+            for k in range(1, min(MOST_LED_IN + 1, len(update) - 1)):
+                other = _structure(graph, update[k:])
+                if len(classes.get(other, ())) > len(classes[key]):
+                    classes[key].remove(update)
+                    classes[other].append(update[k:])
+                    break
+    roles = {b.site: b.definition.get("role") for b in graph.blocks if b.operator == "source"}
+    for updates in classes.values():
+        if len(updates) < 2:
+            continue
+        parent = groups.add(UPDATE)
+        for update in updates:
+            group = groups.add(f"{UPDATE} of {_updated(roles, update)}", parent)
+            groups.of_block |= dict.fromkeys((b.site for b in update), group)
+
+
+def _updates(graph: GraphLike) -> list[list[BlockLike]]:
+    """Return the blocks of every update, in the order of the program. O(blocks and edges)."""
+    parts: dict[str, str] = {}  # sites to others of their part
+    shapes: dict[str, str] = {}
+
+    def first(site: str) -> str:
+        while parts[site] != site:
+            parts[site] = site = parts[parts[site]]
+        return site
+
+    readers: dict[str, list[str]] = defaultdict(list)
+    for block in reversed(graph.blocks):
+        shape = {graph.tensors[t].dims_text for t in block.outputs or block.inputs}
+        found = [reader for tensor in block.outputs for reader in readers[tensor]]
+        if (block.operator == "sink" and block.definition.get("carries")) or (
+            block.operator in ELEMENTWISE
+            and found
+            and all(reader in parts and {shapes[reader]} == shape for reader in found)
+        ):
+            parts[block.site] = block.site
+            shapes[block.site] = min(shape)
+            for reader in found:
+                parts[first(reader)] = block.site
+        for tensor in block.inputs:
+            readers[tensor].append(block.site)
+    members: dict[str, list[BlockLike]] = defaultdict(list)
+    for block in graph.blocks:
+        if block.site in parts:
+            members[first(block.site)].append(block)
+    return [update for update in members.values() if any(b.operator != "sink" for b in update)]
+
+
+def _structure(graph: GraphLike, blocks: Sequence[BlockLike]) -> object:
+    """Return what is equal for parts of equal operators that read one another equally, whatever their sizes."""
+    numbers = {block.site: k for k, block in enumerate(blocks)}
+
+    def read(tensor: str) -> object:
+        producer = graph.producers[tensor]
+        return numbers.get(producer.site, producer.definition.get("role") or "")
+
+    return tuple((label_of(block), *map(read, block.inputs)) for block in blocks)
+
+
+def _updated(roles: Mapping[str, object], update: Sequence[BlockLike]) -> str:
+    """Return the parameter that an update is of; of one of state alone, the state."""
+    carried = [str(block.definition.get("carries")) for block in update if block.operator == "sink"]
+    return next((site for site in carried if roles.get(site) == "parameter"), carried[0])
 
 
 def _group_by_layers(graph: GraphLike, groups: DrawnGroups) -> None:
@@ -72,7 +170,7 @@ def _group_by_layers(graph: GraphLike, groups: DrawnGroups) -> None:
     layers = model_layers(graph)
     members: dict[str, dict[str, list[BlockLike]]] = defaultdict(lambda: defaultdict(list))
     for block in graph.blocks:
-        if block.site in layers and block.operator not in FREE:
+        if block.site in layers and block.operator not in FREE and block.site not in groups.of_block:
             layer = layers[block.site]
             members[layer.rstrip("0123456789").rstrip("./")][layer].append(block)
     for series, found in members.items():

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+import tapestry
 from tapestry.service.drawings import drawing_document
 from tapestry.teg.builder import GraphBuilder
-from tapestry.teg.drawn_groups import NO_GROUP, groups_of
+from tapestry.teg.drawn_groups import NO_GROUP, UPDATE, UPDATED, groups_of
 from tapestry.teg.graph import Graph
 from tests.service.programs import two_layers
 
@@ -25,6 +26,43 @@ def chain(layers: int, prefix: str = "", shared: str | None = None) -> Graph:
             (x,) = b.apply("contract", (x, w), site=f"p{k}of{n}", labels=LABELS, output=("m", "n"))
     b.sink(x, site="result")
     return b.build()
+
+
+def trained(layers: int, optimizer: str) -> Graph:
+    """Build the training step of layers with weights of two kinds of shapes, and one that is used twice."""
+    with tapestry.program("trained") as p:
+        x = p.input("x", batch=8, d0=16)
+        twice = p.parameter("twice", d0=16)
+        x = x * twice * twice
+        for k in range(layers):
+            w = p.parameter(f"w{k}", **{f"d{k}": 16, f"d{k + 1}": 16})
+            x = (x @ w) * p.parameter(f"b{k}", **{f"d{k + 1}": 16})
+        p.output("y", x)
+    return tapestry.training_step(p, loss="sum", optimizer=optimizer).graph
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_updates_of_parameters_are_a_series_whatever_their_shapes(optimizer: str) -> None:
+    graph = trained(5, optimizer)
+    groups = groups_of(graph)
+    updates = [k for k, name in enumerate(groups.names) if name.startswith(f"{UPDATE} of ")]
+    (series,) = {groups.parents[k] for k in updates}
+    trainable = [b.site for b in graph.sources if b.definition["role"] == "parameter"]
+    assert sorted(groups.names[k] for k in updates) == sorted(f"{UPDATE} of {site}" for site in trainable)
+    assert groups.names[series] == UPDATE and len(trainable) == 11
+    for sink in graph.sinks:
+        is_updated = sink.definition.carries and sink.definition["carries"] != "step"
+        assert (groups.of_block.get(sink.site, NO_GROUP) in updates) == is_updated
+    state = [b.site for b in graph.sources if b.definition["role"] == "optimizer_state"]
+    assert bool(state) == (optimizer == "adam")
+    placed = {groups.names[groups.of_block[site]] for site in trainable}
+    assert placed == {UPDATED}
+    sizes = {len({b for b, group in groups.of_block.items() if group == k}) for k in updates}
+    assert len(sizes) == 1, "of the one that is used twice, the sum of gradients is no part of the update"
+
+
+def test_a_program_without_state_has_no_updates() -> None:
+    assert not {UPDATE, UPDATED} & set(groups_of(chain(4)).names)
 
 
 def test_edges_carry_the_bytes_of_what_is_read() -> None:

@@ -12,11 +12,12 @@ from xml.etree import ElementTree
 import pytest
 from playwright.sync_api import Page, expect
 
+from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.document import dumps
 from tapestry.teg.graph import Graph
 from tests.service.dashboard.conftest import Open
 from tests.service.processes import Service
-from tests.service.test_drawings import chain
+from tests.service.test_drawings import chain, trained
 
 pytestmark = pytest.mark.slow
 
@@ -30,15 +31,15 @@ FAULTS = """async ([path, isOpen]) => {
   const began = performance.now();
   const view = visible(drawing, open);
   const wide = view.nodes.map((_, k) => 60 + (k % 7) * 20);
-  const { x, y, rows, routes } = layered(wide, wide.map(() => 30), view.from, view.to);
+  const { x, y, rows, routes, width: whole, height } = layered(wide, wide.map(() => 30), view.from, view.to);
   const took = performance.now() - began;
-  const width = (item) => (item < wide.length ? wide[item] : 12);
+  const width = (item) => (item < wide.length ? wide[item] : 6);
   let overlaps = 0;
   for (const row of rows)
     for (let k = 1; k < row.length; k += 1)
       if (x[row[k]] - x[row[k - 1]] < (width(row[k]) + width(row[k - 1])) / 2) overlaps += 1;
   const upward = [...view.from].filter((a, k) => y[a] >= y[view.to[k]]).length;
-  return { nodes: wide.length, items: x.length, edges: view.from.length, overlaps, upward, took,
+  return { nodes: wide.length, items: x.length, edges: view.from.length, overlaps, upward, took, aspect: whole / height,
            blocks: view.nodes.reduce((sum, node) => sum + node.blocks + node.held, 0) };
 }"""
 
@@ -132,6 +133,7 @@ def test_every_node_is_seen_however_small_it_is(idle_service: Service, visit: Op
     graph = posted(idle_service, chain(LAYERS, "model.layers."))
     page = visit(idle_service, f"/graphs/{graph}", scheme=scheme, expected=("willReadFrequently",))
     page.click("#open-all")
+    page.click("#whole")
     for by in ("kind", "operator", "flops"):
         page.select_option("#coloring", by)
         picture(page)
@@ -148,6 +150,39 @@ def test_nodes_do_not_overlap_and_edges_go_down(idle_service: Service, visit: Op
     assert (found["overlaps"], found["upward"]) == (0, 0)
     assert found["nodes"] == (1202 if is_open else 3) and found["blocks"] == 2402
     assert found["items"] <= found["nodes"] + 48 * found["edges"]  # linear, however long edges are
+
+
+def wide(count: int) -> Graph:
+    """Build blocks beside one another, each with a result."""
+    b = GraphBuilder("wide")
+    x = b.source("x", (4, 4), "float32")
+    for k in range(count):
+        (y,) = b.apply("softmax", (x,), site=f"t{k}", axes=(1,))
+        b.sink(y, site=f"y{k}")
+    return b.build()
+
+
+@pytest.mark.parametrize("graph", [wide(300), trained(20, "adam")], ids=["wide", "trained"])
+@pytest.mark.parametrize("is_open", [False, True], ids=["folded", "open"])
+def test_no_row_is_far_wider_than_all_is_high(
+    idle_service: Service, visit: Open, graph: Graph, is_open: bool
+) -> None:
+    found: dict[str, Any] = visit(idle_service, "/layouts").evaluate(
+        FAULTS, [f"/v1/graphs/{posted(idle_service, graph)}/drawing", is_open]
+    )
+    assert (found["overlaps"], found["upward"]) == (0, 0)
+    assert found["aspect"] < 3
+    assert (found["nodes"] == len(graph.blocks)) == is_open
+
+
+def test_what_is_too_large_to_read_opens_at_its_start(idle_service: Service, visit: Open) -> None:
+    graph = posted(idle_service, chain(LAYERS, "model.layers."))
+    page = visit(idle_service, f"/graphs/{graph}", expected=("willReadFrequently",))
+    page.click("#open-all")
+    started = picture(page)
+    assert 8 < len(page.evaluate(CONTRASTS)) < 16  # of 26
+    page.click("#whole")
+    assert picture(page) != started and len(page.evaluate(CONTRASTS)) == 26
 
 
 def test_the_whole_diagram_is_saved_as_svg_and_png_and_its_blocks_as_csv(page: Page, tmp_path: Path) -> None:

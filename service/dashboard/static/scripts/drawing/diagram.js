@@ -92,7 +92,7 @@ export class Diagram {
     const about = `${several(drawing.blocks.site.length, "block")}; search below to reach one by its name`;
     this.panes.forEach(({ canvas }, k) => canvas.setAttribute("aria-label", `${names[k]} of ${about}`));
     this.#arrange();
-    this.viewport.whole();
+    this.#start();
   }
 
   /** Show what is new in the drawing's columns; everything stays where it is. */
@@ -114,7 +114,7 @@ export class Diagram {
       this.viewport.x += after[0] - before[0];
       this.viewport.y += after[1] - before[1];
       this.#follow(this.panes[0]);
-    } else this.viewport.whole();
+    } else this.#start();
     this.onChange();
   }
 
@@ -234,6 +234,15 @@ export class Diagram {
   #centerOf(block) {
     const node = this.view?.nodeOf[block] ?? -1;
     return node < 0 || !this.picture ? [0, 0] : [this.picture.layout.x[node], this.picture.layout.y[node]];
+  }
+
+  /** Show what there is, or the start of it, with as many nodes at the left as at the right. */
+  #start() {
+    this.viewport.start((height) => {
+      const { x, y } = /** @type {Picture} */ (this.picture).layout;
+      const first = x.slice(0, this.view?.nodes.length).filter((_, node) => y[node] < height).sort();
+      return first[first.length >> 1] ?? 0;
+    });
   }
 
   /** A block near the middle of what is seen. */

@@ -9,13 +9,16 @@
 const PASSES = 6;
 const GAP = 22; // px between neighbors
 const RISE = 40; // px between rows
-const POINT = 12; // px that a passing edge needs
+const POINT = 6; // px that a passing edge needs
+const NEAR = 2; // px between passing edges
+const LEAST_WIDE = 1600; // px that a row may be wide, whatever the height
+const WIDE = 1.5; // heights of the drawing that a row may be wide
 const LONGEST = 48; // rows that an edge with a route crosses
 
 /** @typedef {{x: Float64Array, y: Float64Array, row: Int32Array, rows: Int32Array[], tops: Float64Array,
- *   routes: Int32Array[], width: number, height: number}} Layered
- *   centers of nodes and of the points of edges behind them; members of each row from left to right; the items that
- *   each edge goes through, none where it has no route */
+ *   since: Int32Array, routes: Int32Array[], width: number, height: number}} Layered
+ *   centers of nodes and of the points of edges behind them; members of each row from left to right; the row from
+ *   which on edges may reach into each; the items that each edge goes through, none where it has no route */
 
 /**
  * @param {ArrayLike<number>} widths @param {ArrayLike<number>} heights
@@ -26,10 +29,14 @@ export function layered(widths, heights, from, to) {
   const count = widths.length;
   const row = rowsOf(count, from, to);
   const { routes, wide, itemRow } = routed(widths, from, to, row);
-  const rows = membersOf(itemRow);
+  const unwrapped = membersOf(itemRow);
   const [above, below] = neighbors(itemRow.length, routes);
-  order(rows, above, below);
-  const x = places(rows, wide, above, below);
+  order(unwrapped, above, below);
+  const { rows, since } = wrapped(unwrapped, wide, heights);
+  rows.forEach((members, k) => {
+    for (const item of members) itemRow[item] = k;
+  });
+  const x = places(rows, wide, count, above, below);
   const tops = new Float64Array(rows.length + 1);
   rows.forEach((members, k) => {
     let height = POINT;
@@ -50,6 +57,7 @@ export function layered(widths, heights, from, to) {
     row: itemRow,
     rows,
     tops,
+    since,
     routes,
     width: count ? right - left : 0,
     height: count ? tops[rows.length] - RISE : 0,
@@ -198,23 +206,54 @@ function order(rows, above, below) {
   }
 }
 
+/**
+ * Rows that are far wider than the drawing is high as several, one below the other, that take their members in turn: so
+ * each member stays near its place.
+ * @param {Int32Array[]} rows @param {number[]} wide @param {ArrayLike<number>} heights of the nodes
+ */
+function wrapped(rows, wide, heights) {
+  const tallest = Array.from(heights).reduce((most, height) => Math.max(most, height), 0);
+  const limit = Math.max(LEAST_WIDE, WIDE * rows.length * (tallest + RISE));
+  /** @type {Int32Array[]} */
+  const found = [];
+  const since = [];
+  let before = 0;
+  for (const members of rows) {
+    const first = found.length;
+    const count = Math.ceil(members.reduce((sum, item, k) => sum + wide[item] + gap(members, k, heights.length), 0) / limit);
+    for (let lane = 0; lane < Math.max(count, 1); lane += 1) {
+      found.push(members.filter((_, k) => k % Math.max(count, 1) === lane));
+      since.push(before);
+    }
+    before = first;
+  }
+  return { rows: found, since: Int32Array.from(since) };
+}
+
+/** px before a member of a row: passing edges, whose numbers are those from `count` on, are near each other.
+ * @param {Int32Array} members @param {number} k @param {number} count of nodes */
+function gap(members, k, count) {
+  if (!k) return 0;
+  return members[k] >= count && members[k - 1] >= count ? NEAR : GAP;
+}
+
 /** Centers, each as near to its neighbors as its row allows.
- * @param {Int32Array[]} rows @param {number[]} wide
+ * @param {Int32Array[]} rows @param {number[]} wide @param {number} count of nodes
  * @param {[Int32Array, Int32Array]} above @param {[Int32Array, Int32Array]} below */
-function places(rows, wide, above, below) {
+function places(rows, wide, count, above, below) {
   const x = new Float64Array(wide.length);
   for (const members of rows) {
     let at = 0;
-    for (const item of members) {
-      x[item] = at + wide[item] / 2;
-      at += wide[item] + GAP;
-    }
+    members.forEach((item, k) => {
+      x[item] = at + gap(members, k, count) + wide[item] / 2;
+      at = x[item] + wide[item] / 2;
+    });
     for (const item of members) x[item] -= at / 2;
   }
   for (let pass = 0; pass < PASSES; pass += 1) {
     const isDown = pass % 2 === 0;
     const near = isDown ? above : below;
-    for (let k = 0; k < rows.length; k += 1) apart(rows[isDown ? k : rows.length - 1 - k], x, wide, near);
+    for (let k = 0; k < rows.length; k += 1) apart(rows[isDown ? k : rows.length - 1 - k], x, wide, count, near);
   }
   return x;
 }
@@ -222,25 +261,26 @@ function places(rows, wide, above, below) {
 /**
  * Move a row to the centers nearest to its neighbors (least squares) that keep its order and do not overlap: members
  * that would overlap become one (pool adjacent violators).
- * @param {Int32Array} members @param {Float64Array} x @param {number[]} wide @param {[Int32Array, Int32Array]} near
+ * @param {Int32Array} members @param {Float64Array} x @param {number[]} wide @param {number} count of nodes
+ * @param {[Int32Array, Int32Array]} near
  */
-function apart(members, x, wide, near) {
+function apart(members, x, wide, count, near) {
   const offsets = [];
   const means = [];
   const counts = [];
   let total = 0;
   members.forEach((item, k) => {
-    total += wide[item] / 2 + (k ? wide[members[k - 1]] / 2 + GAP : 0);
+    total += wide[item] / 2 + (k ? wide[members[k - 1]] / 2 + gap(members, k, count) : 0);
     offsets.push(total);
     let goal = mean(x, near, item, x[item]) - total;
-    let count = 1;
+    let pooled = 1;
     while (means.length && means[means.length - 1] > goal) {
       const before = counts.pop() ?? 0;
-      goal = (goal * count + (means.pop() ?? 0) * before) / (count + before);
-      count += before;
+      goal = (goal * pooled + (means.pop() ?? 0) * before) / (pooled + before);
+      pooled += before;
     }
     means.push(goal);
-    counts.push(count);
+    counts.push(pooled);
   });
   let at = 0;
   means.forEach((goal, k) => {

@@ -11,7 +11,7 @@
  *   from: Int32Array, to: Int32Array, bytes: Float64Array, traffic: Float64Array, moved: Uint8Array,
  *   shown?: Uint8Array}} Picture where not all nodes are shown, which */
 
-const READABLE = 0.45; // scale from which on names are written
+export const READABLE = 0.45; // scale from which on names are written
 const LEAST_SEEN = 1; // px of the screen, of each node
 const ROUND = 5;
 const WIDTHS = 6; // classes of edges on which something is redistributed
@@ -82,7 +82,7 @@ function paintEdges(pen, { layout, from, to, traffic, moved }, segments, view, [
   const classes = widthClasses(traffic, moved);
   /** @type {number[][]} */
   const byClass = Array.from({ length: WIDTHS + 1 }, () => []);
-  for (let k = Math.max(0, first - 1); k <= last; k += 1) {
+  for (let k = layout.since[Math.min(first, layout.rows.length - 1)]; k <= last; k += 1) {
     const row = segments[k];
     for (let n = 0; n < row.length; n += 3) {
       const [edge, a, b] = [row[n], row[n + 1], row[n + 2]];

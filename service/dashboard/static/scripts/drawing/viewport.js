@@ -3,12 +3,15 @@
  * @module drawing/viewport
  */
 
+import { READABLE } from "./painter.js";
+
 const CLOSEST = 2;
 const STEP = 1.25;
 const KEYS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 const STRIDE = 80; // px that a key moves
 const STILL = 4; // px within which a press is a click
 const MARGIN = 24; // px around a whole drawing
+const OPENING = 0.7; // of a drawing that is not readable as a whole
 
 export class Viewport {
   /**
@@ -24,7 +27,6 @@ export class Viewport {
     this.x = 0; // of the drawing, at the canvas's left
     this.y = 0;
     this.size = { width: 0, height: 0 };
-    this.isWhole = true;
     /** @type {Map<number, {x: number, y: number}>} */
     this.pointers = new Map();
     this.#listen();
@@ -38,13 +40,26 @@ export class Viewport {
     return this.canvas.clientHeight;
   }
 
-  /** Show all of a drawing of this size, or, if that would be too small to read, its start. */
+  /** Show all of a drawing of this size. */
   whole() {
+    this.#show(this.least, this.size.width / 2);
+  }
+
+  /** Show all of a drawing, or, if that would be too small to read, its start. @param {(height: number) => number} columnOf
+   * what is in the middle of the part so high */
+  start(columnOf) {
+    if (this.least >= READABLE) this.whole();
+    else this.#show(OPENING, columnOf(this.height / OPENING));
+  }
+
+  /** @param {number} scale @param {number} x in the middle, where the drawing goes on at both sides */
+  #show(scale, x) {
     const { width, height } = this.size;
-    const fitting = Math.min((this.width - 2 * MARGIN) / width, (this.height - 2 * MARGIN) / height, 1);
-    this.scale = Math.max(fitting, this.least);
-    this.x = width / 2 - this.width / 2 / this.scale;
-    this.y = Math.min(-MARGIN / this.scale, height / 2 - this.height / 2 / this.scale);
+    const [wide, high, margin] = [this.width / scale, this.height / scale, MARGIN / scale];
+    const most = width + margin - wide;
+    this.scale = scale;
+    this.x = most <= -margin ? (width - wide) / 2 : Math.min(Math.max(x - wide / 2, -margin), most);
+    this.y = Math.min(-margin, (height - high) / 2);
     this.onMove();
   }
 
