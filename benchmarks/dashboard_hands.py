@@ -1,4 +1,4 @@
-"""What pages do under a pointer: a frontier of many plans that is pointed at and bounded, a comparison's one cursor.
+"""Pages under a pointer: a frontier of many plans that is pointed at and bounded, and the one cursor of a comparison.
 
 The pointer is moved as a person would, by events of the browser; pictures are counted in the page.
 """

@@ -36,7 +36,7 @@ def run_comparison_document(store: TenantStore, run_ids: Sequence[str]) -> dict[
     metrics, reference = compare_all([comparable.costs[run_id] for run_id in run_ids], names)
     return {
         "objectives": [objective_document(objective_called(name)) for name in names],
-        "notes": [*comparable.notes, *mesh_notes(runs)],
+        "notes": [*program_notes(runs), *comparable.notes, *mesh_notes(runs)],
         "reference": reference,
         "differences": option_differences(runs),
         "runs": [
@@ -88,6 +88,15 @@ def table_differences(first: StoredRun, second: StoredRun) -> tuple[TableDiffere
     has_quantile = any(each.robust for each in options)
     set_by_options = [name for name, is_set in (("launch", has_launch), ("quantile", has_quantile)) if is_set]
     return mesh_differences(first.mesh, second.mesh, set_by_options)
+
+
+def program_notes(runs: Sequence[StoredRun]) -> list[str]:
+    """Return a note if the runs are of several programs, whose costs may be those of different tasks."""
+    programs = {run.summary.graph_id: run.summary.graph_name for run in runs}
+    if len(programs) < 2:
+        return []
+    names = ", ".join(f"{name} ({graph_id[:12]})" for graph_id, name in programs.items())
+    return [f"these runs are of different programs: {names}; a difference of costs need not be one of plans"]
 
 
 def mesh_notes(runs: Sequence[StoredRun]) -> list[str]:

@@ -31,6 +31,8 @@ EXPECTED: Mapping[str, str] = {
 # Names of formats that are written as patterns.
 PATTERNS: Mapping[str, str] = {
     "^[0-9a-f]{32}$": "32 digits from 0 to 9 and a to f",
+    "^[0-9a-f]{12}$": "an id of a run, 12 digits from 0 to 9 and a to f",
+    "^([0-9a-f]{12}-)?[0-9a-f]{12,64}$": "an id of a plan, such as 0f4bb7a2c1d9-930022c7f721",
 }
 
 

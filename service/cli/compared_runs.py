@@ -19,6 +19,7 @@ from tapestry.service.run_comparison import (
     history_of,
     option_differences,
     points_of,
+    program_notes,
     table_differences,
 )
 from tapestry.service.store import Store, StoredRun
@@ -72,8 +73,9 @@ def compare_runs(store: Store, runs: Sequence[StoredRun], *, as_json: bool) -> N
         ComparedSide(run, found, plan, _lead(runs[0], fastest[0], run, plan) if number else None)
         for number, (run, found, plan) in enumerate(zip(runs, metrics, fastest, strict=True))
     ]
+    notes = [*program_notes(runs), *comparable.notes]
     if not as_json:
-        for note in comparable.notes:
+        for note in notes:
             print(f"note: {note}")
         _print(sides, objectives)
         return
@@ -81,7 +83,7 @@ def compare_runs(store: Store, runs: Sequence[StoredRun], *, as_json: bool) -> N
     for side, own in zip(sides, document["runs"], strict=True):
         own["points"] = points_of(side.run.frontier, comparable.costs[side.id], objectives)
         own["history"] = history_of(store, side.id, objectives, reference)
-    print_json({**document, "reference": reference, "notes": list(comparable.notes)})
+    print_json({**document, "reference": reference, "notes": notes})
 
 
 def _fastest(found: StoredRun, comparable: ComparableCosts) -> FastestPlan | None:

@@ -136,7 +136,7 @@ def _load(source: Any) -> tuple[Any, str, str]:
         called = source.graph.name or "model"
         return source, called, called
     if isinstance(source, (bytes, bytearray)):
-        return _parse(bytes(source), "the given bytes"), "the given bytes", "model"
+        return _parse(bytes(source), "the given file"), "the given file", "model"
     path = Path(source)
     label = f"file {str(path)!r}"
     try:

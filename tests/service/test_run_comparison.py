@@ -63,6 +63,15 @@ def test_meshes_of_one_name_with_other_figures_are_noted(store: Store) -> None:
     assert run_comparison_document(store, [first, first])["notes"] == []
 
 
+def test_runs_of_different_programs_are_noted(store: Store) -> None:
+    first = run_of(store, 1, 1)
+    other = store.runs.save_finished(replace(finished_run(two_layers("small")), verified={}, executions={}))
+    ids = [store.runs.details(run).summary.graph_id for run in (first, other)]
+    note = run_comparison_document(store, [first, other])["notes"][0]
+    assert note.startswith("these runs are of different programs: ")
+    assert all(f"({graph_id[:12]})" in note for graph_id in ids)
+
+
 def test_every_plan_that_another_cost_model_costed_is_noted(store: Store) -> None:
     run = run_of(store, 1, 1)
     plans = [f"{run}-{plan.id}" for plan in store.runs.frontier(run)]

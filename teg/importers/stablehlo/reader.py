@@ -95,7 +95,7 @@ def _load(source: str | bytes | Path) -> tuple[bytes, str]:
                 f"the given text is no Unicode at character {error.start}: {error.reason}"
             ) from None
     if isinstance(source, bytes):
-        return _unpacked(source, "the given bytes"), "the given bytes"
+        return _unpacked(source, "the given file"), "the given file"
     path = Path(source)
     try:
         if path.stat().st_size > LIMIT_BYTES:

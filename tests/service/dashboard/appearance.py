@@ -1,4 +1,4 @@
-"""How a page looks: what axe-core finds in it, and texts that are cut off or printed over each other."""
+"""The looks of a page: what axe-core finds in it, and texts that are cut off or printed over each other."""
 
 from __future__ import annotations
 

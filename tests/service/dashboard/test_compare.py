@@ -128,11 +128,15 @@ def test_what_cannot_be_compared_is_explained(service: Service, visit: Open, run
 
 
 def test_three_can_become_two(service: Service, visit: Open, store: Store, runs: list[str]) -> None:
-    third = store.runs.save_finished(replace(finished_run(two_layers("small")), verified={}, executions={}))
+    third = store.runs.save_finished(replace(finished_run(two_layers("another")), verified={}, executions={}))
     page = visit(service, f"/compare?runs={','.join([*runs, third])}")
     expect(page.locator("#subjects li")).to_have_count(3)
+    expect(page.locator("#notes")).to_contain_text("these runs are of different programs")
+    expect(page.locator("#best .best")).to_have_count(0)
     page.get_by_role("button", name=f"Leave {third} out").click()
     page.wait_for_url(f"**/compare?runs={','.join(runs)}")
+    expect(page.locator("#best .best").first).to_be_visible()
+    expect(page.locator("#notes")).not_to_contain_text("different programs")
 
 
 def test_plans_are_selected_in_the_table_of_a_run(service: Service, visit: Open, runs: list[str]) -> None:

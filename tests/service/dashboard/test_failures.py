@@ -65,6 +65,10 @@ def test_no_program_but_the_one_that_is_read_is_searched(
     file = tmp_path / "mine.json"
     file.write_text(dumps(replace(two_layers(), name="mine")))
     held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
     page = visit(idle_service, "/runs/new", expected=("status of 4",))
     status, start = page.locator("#graph-status"), page.get_by_role("button", name="Start the run")
     expect(status).to_contain_text("Chosen: the newest")
@@ -75,7 +79,7 @@ def test_no_program_but_the_one_that_is_read_is_searched(
     expect(status).to_contain_text("No program is chosen.")
     start.click()
     expect(page.locator("[data-fault='/graph_id']")).to_have_text("choose a program")
-    page.route("**/v1/graphs*", lambda route: held.append(route))
+    page.route("**/v1/graphs*", hold)
     page.locator("#file").set_input_files(file)
     expect(status).to_contain_text("mine.json")
     start.click()

@@ -140,7 +140,7 @@ export class RunsTable {
     const content = sort && !this.isPlain
       ? element("button", { type: "button", data: { sort }, onclick: () => this.onSort(sort) }, title)
       : title;
-    const look = ["number", "others"].filter((name) => kind.includes(name)).join(" ");
+    const look = ["number", "others", "mesh"].filter((name) => kind.includes(name)).join(" ");
     return element("th", { class: look, scope: "col" }, content, about(title));
   }
 

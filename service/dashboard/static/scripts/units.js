@@ -117,7 +117,19 @@ function decimalsOf(values) {
  * @param {number} [decimals]
  */
 export function plain(value, decimals = 0) {
-  return value.toLocaleString("en-US", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+  return formatOf(decimals).format(value);
+}
+
+/** @type {Map<number, Intl.NumberFormat>} */
+const FORMATS = new Map();
+
+/** Numbers with so many decimals; made once, for making one takes longer than a hundred uses. @param {number} decimals */
+function formatOf(decimals) {
+  const known = FORMATS.get(decimals);
+  if (known) return known;
+  const made = new Intl.NumberFormat("en-US", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+  FORMATS.set(decimals, made);
+  return made;
 }
 
 /**

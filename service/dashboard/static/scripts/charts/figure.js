@@ -91,11 +91,13 @@ export class Figure {
     const { width, height } = this;
     if (!width || !height) return;
     const ratio = window.devicePixelRatio;
-    this.canvas.width = Math.round(width * ratio);
-    this.canvas.height = Math.round(height * ratio);
-    this.canvas.style.height = `${height}px`;
     const { canvas } = this;
+    const [across, down] = [Math.round(width * ratio), Math.round(height * ratio)];
+    const isSame = canvas.width === across && canvas.height === down;
+    if (!isSame) Object.assign(canvas, { width: across, height: down }); // takes new memory, even for the same size
+    canvas.style.height = `${height}px`;
     const pen = canvas.getContext("2d");
+    pen.reset();
     if (this.hasGround) {
       this.ground ??= pictureOf(canvas, ratio, (own) => this.paintGround(own, width, height));
       pen.drawImage(this.ground, 0, 0);

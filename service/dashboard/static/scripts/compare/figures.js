@@ -8,17 +8,17 @@ import { column, plain } from "../units.js";
 
 /**
  * A row of figures in one unit: those of the least value are the best ones, and each has its difference from the first.
- * @param {any} title @param {(number | undefined)[]} values @param {string} unit @param {{isMore?: boolean, isMuted?: boolean, about?: string}} [options]
- *   `isMore`: the largest value is the best
+ * @param {any} title @param {(number | undefined)[]} values @param {string} unit @param {{isMore?: boolean, isRanked?: boolean, isMuted?: boolean, about?: string}} [options]
+ *   `isMore`: the largest value is the best; `isRanked`: the best is marked
  */
-export function figureRow(title, values, unit, { isMore = false, isMuted = false, about } = {}) {
+export function figureRow(title, values, unit, { isMore = false, isRanked = true, isMuted = false, about } = {}) {
   const known = /** @type {number[]} */ (values.filter((value) => value !== undefined));
   const scale = column(known, unit);
   const best = isMore ? Math.max(...known) : Math.min(...known);
   const cells = values.map((value, k) =>
     value === undefined ? "–" : [element("div", {}, scale.write(value)), k ? element("div", { class: "difference small" }, difference(value, values[0])) : null],
   );
-  return { title, unit: scale.name, cells, bests: values.map((value) => value === best && known.some((one) => one !== best)), isMuted, about };
+  return { title, unit: scale.name, cells, bests: values.map((value) => isRanked && value === best && known.some((one) => one !== best)), isMuted, about };
 }
 
 /** How a value differs from another, in percent or as a factor. @param {number} value @param {number | undefined} from */

@@ -95,12 +95,13 @@ function showHypervolume({ runs, reference, objectives }, subjects) {
 
 /** @param {any} found @param {import("./subjects.js").Subjects} subjects */
 function showBest({ runs, objectives }, subjects) {
-  const rows = objectives.map((/** @type {any} */ one) => figureRow(`least ${one.title}`, runs.map((/** @type {any} */ run) => run.best[one.name]), one.unit, { about: `cost: ${one.name}` }));
+  const isRanked = new Set(runs.map((/** @type {any} */ run) => run.graph_id)).size === 1; // of different programs none is better
+  const rows = objectives.map((/** @type {any} */ one) => figureRow(`least ${one.title}`, runs.map((/** @type {any} */ run) => run.best[one.name]), one.unit, { isRanked, about: `cost: ${one.name}` }));
   const of = (/** @type {string} */ name) => runs.map((/** @type {any} */ run) => run[name]);
   rows.push(
-    figureRow("hypervolume", of("hypervolume"), "", { isMore: true, about: "hypervolume: compared" }),
-    figureRow("plans", of("plans"), "", { isMore: true, about: "plans" }),
-    figureRow("plans that no other run covers", of("alone"), "", { isMore: true, about: "plans that no other run covers" }),
+    figureRow("hypervolume", of("hypervolume"), "", { isMore: true, isRanked, about: "hypervolume: compared" }),
+    figureRow("plans", of("plans"), "", { isMore: true, isRanked, about: "plans" }),
+    figureRow("plans that no other run covers", of("alone"), "", { isMore: true, isRanked, about: "plans that no other run covers" }),
     { title: "evaluations", about: "evaluations", cells: of("evaluations").map((/** @type {number} */ value) => plain(value)) },
     { title: "searched", about: "searched", cells: of("seconds").map((/** @type {number} */ value) => duration(value)) },
   );

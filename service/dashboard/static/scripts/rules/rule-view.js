@@ -133,7 +133,7 @@ function costs({ before, after, choice, choices }, menu) {
 /** @param {string} name @param {{rules: any[]}} learned */
 function rates(name, { rules }) {
   const own = rules.filter((row) => row.rule === name).sort((one, other) => other.rate - one.rate);
-  if (!own.length) return [element("p", { class: "empty" }, "No run of this release has tried it yet.")];
+  if (!own.length) return [element("p", { class: "empty" }, "No rate of it is learned yet.")];
   const rows = own.map((row) =>
     rowOf(
       `${row.operator_class}, ${row.mesh_kind}`,
