@@ -61,6 +61,15 @@ CONTRASTS = """() => {
   }
   return found;
 }"""
+# How many separate marks are on a line down the middle of the small picture, and the sizes of what labels say.
+MINIMAP = """() => {
+  const canvas = document.querySelector("#diagram .minimap");
+  const pixels = canvas.getContext("2d").getImageData(canvas.width >> 1, 0, 1, canvas.height).data;
+  let marks = 0;
+  for (let k = 3; k < pixels.length; k += 4) marks += pixels[k] > 0 && !(pixels[k - 4] > 0);
+  const labels = document.querySelectorAll("#drawing label, #drawing #coloring");
+  return [marks, [...new Set([...labels].map((label) => getComputedStyle(label).fontSize))]];
+}"""
 SEEN = 60  # of 441 between black and white
 
 
@@ -183,6 +192,38 @@ def test_what_is_too_large_to_read_opens_at_its_start(idle_service: Service, vis
     assert 8 < len(page.evaluate(CONTRASTS)) < 16  # of 26
     page.click("#whole")
     assert picture(page) != started and len(page.evaluate(CONTRASTS)) == 26
+
+
+def test_the_small_picture_has_every_row_within_its_frame_and_labels_are_equal(page: Page) -> None:
+    page.click("#open-all")
+    page.click("#whole")
+    picture(page)
+    marks, sizes = page.evaluate(MINIMAP)
+    assert marks == 26 + 2  # and the frame above and below
+    assert len(sizes) == 1
+
+
+def test_operators_without_a_hue_of_their_own_are_counted_in_the_legend(
+    idle_service: Service, visit: Open
+) -> None:
+    b = GraphBuilder("many")
+    x = b.source("x", (4, 4), "float32")
+    names = ("abs", "ceil", "cos", "erf", "exp", "floor", "neg", "relu", "sigmoid", "sin", "tanh")
+    for name in names:
+        dims = (("m", 4), ("n", 4))
+        (x,) = b.apply(
+            "cell",
+            (x,),
+            site=name,
+            expr=(name, ("input", 0)),
+            labels=(("m", "n"),),
+            dims=dims,
+            dtype="float32",
+        )
+    b.sink(x, site="result")
+    page = visit(idle_service, f"/graphs/{posted(idle_service, b.build())}?color=operator")
+    expect(page.locator("#legend .swatch")).to_have_count(9)
+    expect(page.locator("#legend")).to_contain_text("5 others (5)")  # of 11 cells, the source and the sink
 
 
 def test_the_whole_diagram_is_saved_as_svg_and_png_and_its_blocks_as_csv(page: Page, tmp_path: Path) -> None:

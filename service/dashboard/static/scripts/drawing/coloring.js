@@ -4,6 +4,8 @@
  * @module drawing/coloring
  */
 
+import { plain } from "../units.js";
+
 /** @typedef {import("./visible.js").VisibleNode} VisibleNode */
 /** @typedef {import("./visible.js").Drawing} Drawing */
 
@@ -23,6 +25,7 @@ export const UNITS = { flops: "flop", bytes: "B", seconds: "s", received: "B" };
 
 /** Hues that can be told from one another by most eyes (Okabe and Ito, 2008), as light fills. */
 const HUES = ["#9ad0f5", "#f5c77e", "#8fd9bb", "#f2e58a", "#b8c4f0", "#f0b094", "#e3b8d8", "#c9d1c0"];
+const OTHERS = "#aab0b8"; // all names that have no hue of their own
 const LEAST_LIGHT = 38; // % of lightness, of the largest amount
 const MOST_LIGHT = 96;
 
@@ -61,15 +64,16 @@ function operatorsOf({ operators, blocks }, nodes) {
   );
 }
 
-/** The most frequent names have hues of their own. @param {(string | null)[]} names of nodes */
+/** The most frequent names have hues of their own, all others one. @param {(string | null)[]} names of nodes */
 function byName(names) {
   const counts = new Map();
   for (const name of names) if (name !== null) counts.set(name, (counts.get(name) ?? 0) + 1);
-  const named = [...counts].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1)).slice(0, HUES.length);
-  const hueOf = new Map(named.map(([name], k) => [name, HUES[k]]));
-  return {
-    fills: names.map((name) => (name === null ? null : (hueOf.get(name) ?? null))),
-    legend: named.map(([name, count]) => ({ fill: hueOf.get(name), text: `${name} (${count})` })),
-    most: 0,
-  };
+  const all = [...counts].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1));
+  const named = all.slice(0, all.length > HUES.length + 1 ? HUES.length : HUES.length + 1);
+  const hueOf = new Map(named.map(([name], k) => [name, HUES[k] ?? OTHERS]));
+  const legend = named.map(([name, count]) => ({ fill: hueOf.get(name), text: `${name} (${count})` }));
+  const rest = all.slice(named.length);
+  const blocks = rest.reduce((sum, [, count]) => sum + count, 0);
+  if (rest.length) legend.push({ fill: OTHERS, text: `${plain(rest.length)} others (${plain(blocks)})` });
+  return { fills: names.map((name) => (name === null ? null : (hueOf.get(name) ?? OTHERS))), legend, most: 0 };
 }

@@ -10,6 +10,7 @@ import { element } from "../dom.js";
 const WIDTH = 120; // px, at most
 const HEIGHT = 180;
 const MOST = 0.3; // of the drawing's size
+const MARGIN = 5; // px around the drawing, where the frame is when all is seen
 
 export class Minimap {
   /** @param {(x: number, y: number) => void} onPoint at a point of the drawing */
@@ -21,7 +22,7 @@ export class Minimap {
     this.ink = "";
     const go = (/** @type {PointerEvent} */ event) => {
       const box = this.canvas.getBoundingClientRect();
-      onPoint((event.clientX - box.left) / this.scaleX, (event.clientY - box.top) / this.scaleY);
+      onPoint((event.clientX - box.left - MARGIN) / this.scaleX, (event.clientY - box.top - MARGIN) / this.scaleY);
     };
     this.canvas.addEventListener("pointerdown", (/** @type {PointerEvent} */ event) => {
       this.canvas.setPointerCapture(event.pointerId);
@@ -34,10 +35,10 @@ export class Minimap {
 
   /** @param {Picture} picture @param {Record<string, string>} colors */
   draw({ layout, widths, heights, faces }, colors) {
-    this.scaleX = Math.min(WIDTH / Math.max(layout.width, 1), MOST);
-    this.scaleY = Math.min(HEIGHT / Math.max(layout.height, 1), MOST);
-    const width = Math.max(1, Math.ceil(layout.width * this.scaleX));
-    const height = Math.max(1, Math.ceil(layout.height * this.scaleY));
+    this.scaleX = Math.min((WIDTH - 2 * MARGIN) / Math.max(layout.width, 1), MOST);
+    this.scaleY = Math.min((HEIGHT - 2 * MARGIN) / Math.max(layout.height, 1), MOST);
+    const width = Math.ceil(layout.width * this.scaleX) + 2 * MARGIN;
+    const height = Math.ceil(layout.height * this.scaleY) + 2 * MARGIN;
     for (const canvas of [this.canvas, this.picture]) {
       canvas.width = width;
       canvas.height = height;
@@ -50,8 +51,8 @@ export class Minimap {
     faces.forEach((face, k) => {
       pen.fillStyle = face.fill ?? colors[`${face.mark} line`] ?? colors.muted;
       pen.fillRect(
-        (layout.x[k] - widths[k] / 2) * this.scaleX,
-        (layout.y[k] - heights[k] / 2) * this.scaleY,
+        MARGIN + (layout.x[k] - widths[k] / 2) * this.scaleX,
+        MARGIN + (layout.y[k] - heights[k] / 2) * this.scaleY,
         Math.max(1, widths[k] * this.scaleX),
         Math.max(1, heights[k] * this.scaleY),
       );
@@ -65,9 +66,9 @@ export class Minimap {
     pen.drawImage(this.picture, 0, 0);
     pen.strokeStyle = this.ink;
     pen.lineWidth = 1.5;
-    const [left, top] = [Math.max(0, x * this.scaleX), Math.max(0, y * this.scaleY)];
-    const right = Math.min(this.canvas.width, (x + width) * this.scaleX);
-    const bottom = Math.min(this.canvas.height, (y + height) * this.scaleY);
+    const [left, top] = [Math.max(0, MARGIN + x * this.scaleX), Math.max(0, MARGIN + y * this.scaleY)];
+    const right = Math.min(this.canvas.width, MARGIN + (x + width) * this.scaleX);
+    const bottom = Math.min(this.canvas.height, MARGIN + (y + height) * this.scaleY);
     pen.strokeRect(left + 0.75, top + 0.75, Math.max(2, right - left - 1.5), Math.max(2, bottom - top - 1.5));
   }
 }
