@@ -49,7 +49,7 @@ def test_the_predicted_timeline_is_there_without_an_execution(
     longest = page.locator("#longest tbody tr")
     expect(longest).to_have_count(len(schedule["copies"]))
     expect(longest.first).to_contain_text("y for result")
-    expect(longest.first).to_contain_text(schedule["copies"][0]["kind"])
+    expect(longest.first).to_contain_text("fetch of pieces on gpu")
     page.get_by_label("blocks", exact=True).check()
     assert {text.split("\n")[0] for text in page.locator("#longest tbody th").all_inner_texts()} == {
         "hidden",
@@ -162,10 +162,7 @@ def test_the_curve_of_the_memory_reaches_its_peak_even_where_that_lasts_no_time(
     page = visit(idle_service, f"/plans/{plan}", before=changed)
     page.locator("#memory").scroll_into_view_if_needed()
     expect(page.locator("#memory-moment")).to_contain_text("At the peak, as copies begin", timeout=WAIT_MS)
-    page.locator("#memory-menu summary").click()
-    with page.expect_download() as download:
-        page.locator("#memory-menu button", has_text="SVG").click()
-    drawn = download.value.path().read_text()
+    drawn = saved_svg(page, "memory-menu")
     assert re.search(r">peak [\d.,]+ \w*B</text>", drawn)
     ((x, y),) = re.findall(r'd="M([\d.]+) ([\d.]+)A3 3 ', drawn)
     corners = [
@@ -177,6 +174,80 @@ def test_the_curve_of_the_memory_reaches_its_peak_even_where_that_lasts_no_time(
     assert top == pytest.approx(float(y), abs=0.01)
     across = [one for one, down in corners if down == top]
     assert max(across) - min(across) >= 1 and min(across) == pytest.approx(float(x) - 3, abs=1)
+
+
+def saved_svg(page: Page, menu: str) -> str:
+    page.locator(f"#{menu} summary").click()
+    with page.expect_download() as download:
+        page.locator(f"#{menu} button", has_text="SVG").click()
+    return download.value.path().read_text()
+
+
+def test_the_timeline_cuts_names_in_the_middle_and_shares_its_axis_with_the_use_of_links(
+    idle_service: Service, plan: str, visit: Open
+) -> None:
+    schedule = idle_service.get(f"/v1/plans/{plan}/schedule")
+    longest, long = "node_long_name_of_an_attention_that_is_scaled_6", "node_attention_mm_22"
+    shares = {longest: (0, 0.1), "node_mm_1": (0.1, 0.12), long: (0.2, 0.27), "result": (0.3, 0.3)}
+    copy, whole = (0.3, 1), 1e6
+    for block, site in zip(schedule["blocks"], shares, strict=True):
+        block["site"] = site
+    spans = schedule["spans"]
+    for k, what in enumerate(spans["what"]):
+        start, end = copy if what < 0 else shares[schedule["blocks"][what]["site"]]
+        spans["start_ps"][k], spans["end_ps"][k] = start * whole, end * whole
+    schedule["time_s"] = 1e-6
+
+    def changed(page: Page) -> None:
+        page.route("**/schedule", lambda route: route.fulfill(json=schedule))
+
+    page = visit(idle_service, f"/plans/{plan}", before=changed)
+    timeline(page)
+    drawn = saved_svg(page, "timeline-menu")
+    assert re.search(r">long_\w*…\w*led_6</text>", drawn)
+    assert re.search(r">att\w*…\w*_22</text>", drawn)
+    assert "node_" not in drawn.replace(" for node_", "")
+    moments = r'<text x="([\d.]+)"[^>]*>([\d.]+)( [µm]?s)?</text>'
+    above = {text: x for x, text, unit in re.findall(moments, drawn) if unit}
+    page.locator("#link-use").scroll_into_view_if_needed()
+    links = saved_svg(page, "link-use-menu")
+    below = {
+        text: x
+        for x, text, _ in re.findall(moments.replace("[^>]*", '[^>]*text-anchor="middle"[^>]*'), links)
+    }
+    assert len(above) > 3 and list(above) == [text for text in below if text in above]
+    inner = list(above)[1:-1]
+    assert [float(above[text]) for text in inner] == [float(below[text]) for text in inner]
+    above_box, below_box = (
+        page.locator(f"#{name} canvas").bounding_box() for name in ("timeline", "link-use")
+    )
+    assert above_box and below_box
+    assert (above_box["x"], above_box["width"]) == (below_box["x"], below_box["width"])
+
+
+def test_equal_layers_take_from_the_least_to_the_most(idle_service: Service, plan: str, visit: Open) -> None:
+    schedule = idle_service.get(f"/v1/plans/{plan}/schedule")
+    for number, block in enumerate(schedule["blocks"][:3]):
+        block |= {"site": f"mm_{number}", "kind": "product"}
+    schedule["copies"][0]["kind"] = "reduce_scatter on gpu + all_gather on gpu"
+    times = iter((82_400_000, 43_300_000, 43_300_000, 0))
+    spans = schedule["spans"]
+    for k, what in enumerate(spans["what"]):
+        if what >= 0:
+            spans["end_ps"][k] = spans["start_ps"][k] + next(times)
+
+    def changed(page: Page) -> None:
+        page.route("**/schedule", lambda route: route.fulfill(json=schedule))
+
+    page = visit(idle_service, f"/plans/{plan}", before=changed)
+    timeline(page)
+    longest = page.locator("#longest tbody tr")
+    expect(longest.first).to_contain_text("reduce-scatter on gpu + all-gather on gpu")
+    page.get_by_label("blocks", exact=True).check()
+    expect(longest).to_have_count(1)
+    expect(longest.first).to_contain_text("with its equals, 3 times, 43.30 to 82.40 µs each")
+    page.get_by_label("kinds", exact=True).check()
+    expect(page.locator("#longest")).to_contain_text("reduce-scatter on gpu + all-gather on gpu")
 
 
 def test_a_form_cannot_be_sent_before_its_page_is_ready(

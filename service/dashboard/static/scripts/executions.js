@@ -167,8 +167,8 @@ export class Executions {
     byId("timeline-frame").hidden = false;
     byId("timeline-tables").hidden = false;
     byId("critical-label").hidden = !trace.hasPath;
-    this.links.show(trace);
     this.timeline.show(trace);
+    this.links.show(trace, this.timeline.labels);
     this.#find();
     this.#longest();
     byId("longest-part").hidden = false;

@@ -6,6 +6,7 @@
 import { about } from "./about.js";
 import { pages } from "./api.js";
 import { element, fill } from "./dom.js";
+import { kindText } from "./exchange-names.js";
 import { plain, quantity } from "./units.js";
 
 const LEAST_CERTAIN = 3;
@@ -36,7 +37,7 @@ export function leadCell(lead) {
   if (!lead) return "";
   const size = quantity(Math.abs(lead.seconds), "s");
   const text = lead.seconds > 0 ? `leads by ${size}` : lead.seconds < 0 ? `${size} behind` : "as fast";
-  const on = lead.rests_on ? `, on ${lead.rests_on}` : "";
+  const on = lead.rests_on ? `, on ${kindText(lead.rests_on)}` : "";
   return lead.within_error ? [`${text}${on} `, withinChip(lead)] : `${text}${on}`;
 }
 
@@ -53,7 +54,7 @@ function timeNote(time) {
   if (!time) return null;
   const classes = time.classes
     .slice(0, LEAST_CERTAIN)
-    .map((each) => `${each.name} (${quantity(each.seconds, "s")}, ±${plain(100 * each.error)} %)`);
+    .map((each) => `${kindText(each.name)} (${quantity(each.seconds, "s")}, ±${plain(100 * each.error)} %)`);
   const interval = `${quantity(time.low, "s")} to ${quantity(time.high, "s")}`;
   return element(
     "p",
@@ -77,7 +78,7 @@ function leadNote(lead) {
     `It is ${way} than `,
     other,
     ` by ${size} (standard error ${error}), ${certain}: with a probability of ${plain(100 * lead.probability)} %. ` +
-      `The lead rests on ${lead.rests_on}.`,
+      `The lead rests on ${kindText(lead.rests_on)}.`,
     about("lead"),
   );
 }

@@ -4,13 +4,15 @@
  * @module timeline
  */
 
+import { RIGHT, ticksOf } from "./charts/axes.js";
 import { Drag } from "./charts/dragging.js";
 import { Figure, font } from "./charts/figure.js";
-import { niceStep } from "./charts/scale.js";
+import { Scale } from "./charts/scale.js";
 import { color } from "./colors.js";
 import { element } from "./dom.js";
+import { kindText } from "./exchange-names.js";
 import { firstAfter } from "./trace.js";
-import { plain, quantity, scaleOf } from "./units.js";
+import { quantity } from "./units.js";
 
 /** @typedef {import("./trace.js").Trace} Trace */
 /** @typedef {import("./trace.js").Lane} Lane */
@@ -21,7 +23,9 @@ const GAP = 10;
 const LETTER = 6.4; // px, of labels
 const CLOSEST = 4000; // times the whole
 const PALE = 0.32; // what is not on the critical path
+const LABELS = 76; // px, at least: so that charts beside it have place for theirs
 const LEAST_TEXT = 26; // px
+const LEAST_LETTERS = 5; // of a name of which some are left out
 const KEYS = { ArrowLeft: [-0.2, 1], ArrowRight: [0.2, 1], "+": [0, 0.6], "=": [0, 0.6], "-": [0, 1 / 0.6] };
 
 /** Wheel with Ctrl, buttons, keys and double click zoom; dragging moves. */
@@ -42,7 +46,8 @@ export class Timeline extends Figure {
     /** @type {Trace | null} */
     this.trace = null;
     this.labels = 0; // the width of the names of devices and lanes, px
-    this.leastLabels = 0;
+    this.leastLabels = LABELS;
+    this.start = ""; // of the names of most spans
     this.from = 0;
     this.to = 1;
     this.showsPath = true;
@@ -55,6 +60,7 @@ export class Timeline extends Figure {
   /** @param {Trace} trace */
   show(trace) {
     this.trace = trace;
+    this.start = commonStart(trace.devices.flatMap(({ lanes }) => lanes.flatMap(({ names: spans }) => spans)));
     const names = [...trace.devices.map(({ name }) => name), ...(this.#hasLaneNames ? trace.streams : [])];
     const longest = names.reduce((most, name) => Math.max(most, name.length), 8);
     this.labels = Math.max(this.leastLabels, Math.min(longest * LETTER + 12, 190));
@@ -184,14 +190,19 @@ export class Timeline extends Figure {
     return this.trace ? AXIS + devices.length * (streams.length * this.lane + GAP) : 0;
   }
 
+  /** Where the axis of the time ends, px. */
+  get #right() {
+    return this.width - RIGHT;
+  }
+
   /** @param {number} time */
   #x(time) {
-    return this.labels + ((time - this.from) / (this.to - this.from)) * (this.width - this.labels);
+    return this.labels + ((time - this.from) / (this.to - this.from)) * (this.#right - this.labels);
   }
 
   /** @param {number} x */
   #time(x) {
-    return this.from + ((x - this.labels) / (this.width - this.labels)) * (this.to - this.from);
+    return this.from + ((x - this.labels) / (this.#right - this.labels)) * (this.to - this.from);
   }
 
   /** @param {Pen} pen @param {number} _width @param {number} height */
@@ -209,7 +220,7 @@ export class Timeline extends Figure {
       device.lanes.forEach((lane, j) => {
         const at = top + j * this.lane;
         pen.fillStyle = ink[1];
-        pen.fillRect(this.labels, at, this.width - this.labels, this.lane - 1);
+        pen.fillRect(this.labels, at, this.#right - this.labels, this.lane - 1);
         this.#paintLane(pen, lane, at, fills[j], ink, j === 0);
       });
     });
@@ -233,18 +244,15 @@ export class Timeline extends Figure {
 
   /** @param {Pen} pen @param {number} height */
   #paintAxis(pen, height) {
-    const { factor, name } = scaleOf([this.to], "s");
-    const step = niceStep(((this.to - this.from) / factor / (this.width - this.labels)) * 110);
-    const digits = Math.max(0, -Math.floor(Math.log10(step)));
+    const scale = new Scale(this.from, this.to, { unit: "s" });
     const [ink, grid] = ["muted", "grid"].map(color);
-    const first = Math.ceil(this.from / factor / step);
-    for (let tick = first; tick * step * factor <= this.to * 1.0001; tick += 1) {
-      const x = Math.round(this.#x(tick * step * factor)) + 0.5;
+    for (const { value, text } of ticksOf(scale, this.#right - this.labels, "x")) {
+      const x = Math.round(this.#x(value)) + 0.5;
       pen.fillStyle = grid;
       pen.fillRect(x, AXIS - 6, 1, height);
       pen.fillStyle = ink;
-      pen.textAlign = x > this.width - 34 ? "right" : x < this.labels + 8 ? "left" : "center";
-      pen.fillText(`${plain(tick * step, digits)} ${name}`, Math.min(x, this.width), 9);
+      pen.textAlign = x > this.#right - 24 ? "right" : x < this.labels + 8 ? "left" : "center";
+      pen.fillText(`${text} ${scale.unit}`, Math.min(x, this.#right), 9);
     }
     pen.textAlign = "left";
   }
@@ -258,7 +266,7 @@ export class Timeline extends Figure {
     let before = firstAfter(lane, this.from) > 0 ? this.from : 0;
     for (let k = firstAfter(lane, this.from); k < lane.starts.length && lane.starts[k] < this.to; k++) {
       const left = Math.max(this.labels, this.#x(lane.starts[k]));
-      const end = Math.min(this.width, this.#x(lane.ends[k]));
+      const end = Math.min(this.#right, this.#x(lane.ends[k]));
       if (hasWaits) this.#paintWait(pen, before, lane.starts[k], top, ink[0]);
       before = lane.ends[k];
       if (end - right < 0.4) continue; // it would be painted where another is
@@ -276,7 +284,7 @@ export class Timeline extends Figure {
       right = end;
       if (width < LEAST_TEXT || height < 11) continue;
       pen.fillStyle = isFaded ? ink[3] : ink[2];
-      const text = fitted(pen, lane.names[k], width - 8);
+      const text = fitted(pen, lane.names[k], width - 8, this.start);
       if (text) pen.fillText(text, left + 4, top + height / 2 + 0.5);
     }
     if (hasWaits) this.#paintWait(pen, before, Math.min(this.to, this.trace?.end ?? 0), top, ink[0]);
@@ -284,11 +292,11 @@ export class Timeline extends Figure {
 
   /** @param {Pen} pen @param {number} from @param {number} to @param {number} top @param {string} ink */
   #paintWait(pen, from, to, top, ink) {
-    const [left, right] = [Math.max(this.labels, this.#x(from)), Math.min(this.width, this.#x(to))];
+    const [left, right] = [Math.max(this.labels, this.#x(from)), Math.min(this.#right, this.#x(to))];
     if (right - left < 64 || this.lane < 12) return;
     pen.fillStyle = ink;
-    const text = fitted(pen, `waits ${quantity(to - from, "s")}`, right - left - 8, true);
-    if (text) pen.fillText(text, left + 4, top + this.lane / 2);
+    const text = `waits ${quantity(to - from, "s")}`;
+    if (pen.measureText(text).width <= right - left - 8) pen.fillText(text, left + 4, top + this.lane / 2);
   }
 
   #listen() {
@@ -325,18 +333,18 @@ export class Timeline extends Figure {
   /** Move the drawing. @param {number} by px from where dragging began */
   #drag(by) {
     const span = this.to - this.from;
-    this.#look(this.started - (by / (this.width - this.labels)) * span, span);
+    this.#look(this.started - (by / (this.#right - this.labels)) * span, span);
   }
 
   /** @param {number} x @param {number} y */
   hover(x, y) {
-    this.onCursor(x >= this.labels ? this.#time(x) : null);
-    const found = this.#at(x, y);
+    this.onCursor(x >= this.labels && x <= this.#right ? this.#time(x) : null);
+    const found = x <= this.#right ? this.#at(x, y) : null;
     if (!found) return super.leave();
     const { lane, k, device, stream } = found;
     const bytes = lane.bytes[k] ? `, ${quantity(lane.bytes[k], "B")}` : "";
     const path = lane.critical ? (lane.critical[k] ? "on the critical path" : "not on the critical path") : "";
-    const kind = [lane.kinds[k], path].filter(Boolean).join(", ");
+    const kind = [kindText(lane.kinds[k]), path].filter(Boolean).join(", ");
     return this.explain(
       x,
       y,
@@ -371,13 +379,32 @@ export class Timeline extends Figure {
 }
 
 /**
- * The end of a text that is no wider than its place, behind an ellipsis where some is left out: sites differ at their ends.
- * @param {Pen} pen @param {string} text @param {number} width px @param {boolean} [isWhole] all of it or nothing
+ * The first word of names with what follows it, such as `node_`, where most have it: it says nothing of any of them.
+ * @param {string[]} names
  */
-function fitted(pen, text, width, isWhole = false) {
-  const needed = pen.measureText(text).width;
-  if (needed <= width) return text;
-  const letters = Math.floor((text.length * width) / needed) - 1;
-  return isWhole || letters < 3 ? "" : `…${text.slice(-letters)}`;
+function commonStart(names) {
+  /** @type {Map<string, number>} */
+  const counts = new Map();
+  for (const name of names) {
+    const [word] = /^[^\W_]+[._]/.exec(name) ?? [""];
+    counts.set(word, (counts.get(word) ?? 0) + 1);
+  }
+  const [start, count] = [...counts].reduce((most, one) => (one[1] > most[1] ? one : most), ["", 0]);
+  return count > names.length / 2 ? start : "";
 }
 
+/**
+ * A text that is no wider than its place; nothing where too little would be left of it. Without a start that most have, and
+ * then with an ellipsis in the middle: names say at their starts what a block is, and at their ends which one.
+ * @param {Pen} pen @param {string} text @param {number} width px @param {string} [start]
+ */
+function fitted(pen, text, width, start = "") {
+  const needed = pen.measureText(text).width;
+  if (needed <= width) return text;
+  const letters = Math.floor((text.length * width) / needed);
+  const rest = start && text.startsWith(start) ? text.slice(start.length) : text;
+  if (rest.length <= letters) return rest;
+  if (letters < LEAST_LETTERS) return "";
+  const head = Math.floor((letters - 1) / 2);
+  return `${rest.slice(0, head)}…${rest.slice(1 + head - letters)}`;
+}

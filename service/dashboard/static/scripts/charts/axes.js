@@ -12,17 +12,21 @@ import { font } from "./figure.js";
 const TICK_EVERY = { x: 84, y: 44 }; // px
 const LETTER = 6.3; // px
 
+/** What is left free at the right of all axes of time, px. */
+export const RIGHT = 12;
+
 /**
  * The part of a chart inside of its axes.
- * @param {number} width @param {number} height px @param {Axis} y @returns {Frame}
+ * @param {number} width @param {number} height px @param {Axis} y @param {number} [least] px that it leaves free at the left
+ * @returns {Frame}
  */
-export function frameOf(width, height, y) {
+export function frameOf(width, height, y, least = 0) {
   const widest = Math.max(2, ...ticksOf(y.scale, height - 52, "y").map(({ text }) => text.length));
-  return { left: Math.round(24 + widest * LETTER + 6), top: 10, right: width - 12, bottom: height - 42 };
+  return { left: Math.max(least, Math.round(24 + widest * LETTER + 6)), top: 10, right: width - RIGHT, bottom: height - 42 };
 }
 
-/** @param {import("./scale.js").Scale} scale @param {number} length px @param {"x" | "y"} which */
-function ticksOf(scale, length, which) {
+/** The ticks of an axis, as many as have their place. @param {import("./scale.js").Scale} scale @param {number} length px @param {"x" | "y"} which */
+export function ticksOf(scale, length, which) {
   return scale.ticks(Math.max(2, Math.floor(length / TICK_EVERY[which])));
 }
 

@@ -44,6 +44,7 @@ export class LineChart extends Figure {
     /** What is being dragged over, px. @type {[number, number] | null} */
     this.band = null;
     this.axes = /** @type {any} */ (null);
+    this.leastLeft = 0; // px that are free at the left at least, so that equal times stand above each other
     this.#listen();
   }
 
@@ -95,7 +96,7 @@ export class LineChart extends Figure {
   paint(pen, width, height) {
     if (!this.content?.series.length) return;
     this.axes = this.#axesOf();
-    const frame = frameOf(width, height, this.axes.y);
+    const frame = frameOf(width, height, this.axes.y, this.leastLeft);
     this.frame = frame;
     paintAxes(pen, frame, this.axes.x, this.axes.y);
     pen.save();

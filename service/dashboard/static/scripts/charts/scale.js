@@ -97,7 +97,7 @@ function logTicks(low, high, most) {
 }
 
 /** The step of 1, 2 or 5 times a power of ten next above. @param {number} least */
-export function niceStep(least) {
+function niceStep(least) {
   const power = 10 ** Math.floor(Math.log10(least));
   return power * ([1, 2, 5, 10].find((step) => step * power >= least * 0.9999) ?? 10);
 }

@@ -55,6 +55,7 @@ class OverTime {
       onView: (from, to) => this.#look(Math.max(0, from), Math.min(this.end, to), this.chart),
     });
     this.#showTimelines();
+    this.chart.leastLeft = Math.max(0, ...this.timelines.map((one) => one?.labels ?? 0));
     this.#showMemory();
     fill(byId("memory-menu"), saveMenu(this.chart, () => "memory", () => this.chart.rows()));
     this.chart.look(0, this.end);

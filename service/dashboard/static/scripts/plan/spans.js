@@ -6,8 +6,9 @@
 import { nameWithoutNumbers } from "../site-names.js";
 
 /** @typedef {import("../trace.js").Trace} Trace */
-/** `names` are those that are alike: equal layers, but for the numbers in their names, and rounds.
- * @typedef {{name: string, names: Set<string>, kind: string, count: number, seconds: number, critical: number, bytes: number}} Total */
+/** `names` are those that are alike: equal layers, but for the numbers in their names, and rounds. Each takes from `least` to `most` seconds.
+ * @typedef {{name: string, names: Set<string>, kind: string, count: number, seconds: number, least: number, most: number,
+ *   critical: number, bytes: number}} Total */
 
 const ROUND = / \(round \d+\)$/;
 
@@ -42,12 +43,14 @@ function totalsOf(lanes, byKind) {
       const key = byKind ? lane.kinds[k] : `${name.split(" ").map(nameWithoutNumbers).join(" ")} ${lane.kinds[k]}`;
       const total = found.get(key) ?? {
         ...{ name: byKind ? lane.kinds[k] : name, kind: lane.kinds[k], names: new Set() },
-        ...{ count: 0, seconds: 0, critical: 0, bytes: 0 },
+        ...{ count: 0, seconds: 0, least: Infinity, most: 0, critical: 0, bytes: 0 },
       };
       total.names.add(lane.names[k]);
       const seconds = lane.ends[k] - lane.starts[k];
       total.count += 1;
       total.seconds += seconds;
+      total.least = Math.min(total.least, seconds);
+      total.most = Math.max(total.most, seconds);
       total.critical += lane.critical?.[k] ? seconds : 0;
       total.bytes += lane.bytes[k];
       found.set(key, total);

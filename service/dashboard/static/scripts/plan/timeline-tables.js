@@ -7,6 +7,7 @@ import { legend, seriesColor } from "../charts/legend.js";
 import { LineChart } from "../charts/lines.js";
 import { saveMenu } from "../charts/saving.js";
 import { byId, element, fill } from "../dom.js";
+import { kindText } from "../exchange-names.js";
 import { figure, meterCell, numberHead, rowOf, showTable } from "../tables.js";
 import { column, percent, plain, quantity } from "../units.js";
 import { linkUse, totals } from "./spans.js";
@@ -109,12 +110,12 @@ export function showLongest(trace, what, onName) {
   );
   const most = shown[0].seconds;
   const rows = shown.map((total) => {
-    const name = total.name || "no kind";
+    const name = what === "kinds" ? kindText(total.name) || "no kind" : total.name;
     const found = element("button", { type: "button", class: "site", onclick: () => onName(total) }, name);
     const bytes = total.bytes ? quantity(total.bytes, "B") : "";
-    const times = total.count > 1 ? `${plain(total.count)} times, ${quantity(total.seconds / total.count, "s")} each` : "";
+    const times = total.count > 1 ? `${plain(total.count)} times, ${eachText(total)} each` : "";
     const alike = total.names.size > 1 && what !== "kinds" ? "with its equals" : "";
-    const note = [what === "kinds" ? "" : total.kind, alike, times, bytes];
+    const note = [what === "kinds" ? "" : kindText(total.kind), alike, times, bytes];
     return rowOf(
       [found, element("div", { class: "muted small" }, note.filter(Boolean).join(", "))],
       [
@@ -131,6 +132,12 @@ export function showLongest(trace, what, onName) {
     { name: "", isMeter: true },
   ];
   return showTable(byId("longest"), heads, rows, "What takes longest");
+}
+
+/** How long each of several takes: one time, or from the least to the most. @param {import("./spans.js").Total} total */
+function eachText({ least, most }) {
+  const { name, write } = column([least, most], "s");
+  return least < most && write(least) !== write(most) ? `${write(least)} to ${write(most)} ${name}` : `${write(most)} ${name}`;
 }
 
 /** The use of the links over time. */
@@ -154,8 +161,9 @@ export class LinkUse {
     return [...(first?.x ?? [])].map((time, k) => [time, ...this.series.map(({ y }) => y[k])]);
   }
 
-  /** @param {Trace} trace */
-  show(trace) {
+  /** @param {Trace} trace @param {number} left px that the timeline has at the left of its axis */
+  show(trace, left) {
+    this.chart.leastLeft = left;
     const kind = /** @type {"area"} */ ("area");
     this.series = linkUse(trace)
       .filter(({ y }) => y.some((rate) => rate > 0))

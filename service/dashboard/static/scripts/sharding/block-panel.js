@@ -5,10 +5,10 @@
 
 import { seriesColor, swatch } from "../charts/legend.js";
 import { byId, element, fill } from "../dom.js";
+import { kindText } from "../exchange-names.js";
 import { pairs } from "../pairs.js";
 import { figure, numberHead, rowOf, scrolling, tableOf } from "../tables.js";
 import { plain, quantity, several } from "../units.js";
-import { kindText } from "./columns.js";
 import { overText, roundsText } from "./moved-list.js";
 
 /** @typedef {import("./columns.js").Columns} Columns */

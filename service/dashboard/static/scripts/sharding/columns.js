@@ -9,24 +9,6 @@
 /** @typedef {{dims: [string, number, string][], inputs: number[][], outputs: number[][]}} Signature */
 /** @typedef {{box: [number, number][], devices: number[]}} Piece a part of a tensor, and the devices of a stage that hold it */
 
-const KIND_NAMES = {
-  all_gather: "all-gather",
-  all_reduce: "all-reduce",
-  reduce_scatter: "reduce-scatter",
-  all_to_all: "all-to-all",
-  broadcast: "broadcast",
-  fetch: "fetch of pieces",
-  send: "send between stages",
-};
-
-/** @param {string} kind such as `reduce_scatter+all_gather` */
-export function kindText(kind) {
-  return kind
-    .split("+")
-    .map((one) => KIND_NAMES[/** @type {keyof typeof KIND_NAMES} */ (one)] ?? one)
-    .join(" + ");
-}
-
 /** The document of `/v1/plans/{id}/sharding`. */
 export class Columns {
   /** @param {any} document */

@@ -5,9 +5,9 @@
 
 import { seriesColor, swatch } from "../charts/legend.js";
 import { element, fill } from "../dom.js";
+import { kindText } from "../exchange-names.js";
 import { figure, tableOf } from "../tables.js";
 import { plain, quantity } from "../units.js";
-import { kindText } from "./columns.js";
 
 /** @typedef {import("./columns.js").Columns} Columns */
 /** @typedef {{name: string, holds: (moved: number) => boolean}} Choice of redistributions */
@@ -48,7 +48,7 @@ export class Matrix {
       return element(
         "tr",
         {},
-        element("th", { scope: "row" }, this.#button(kindText(kind), kind, ofKind, kindText(kind))),
+        element("th", { scope: "row" }, this.#button(kindText(kind), kindText(kind), ofKind, kindText(kind))),
         mesh.axes.map((/** @type {any} */ axis, /** @type {number} */ a) =>
           this.#cell(matrix.bytes[k][a], most, `${kindText(kind)} over ${axis.name}`, (each) => ofKind(each) && axesOfMoved[each].has(axis.name)),
         ),

@@ -4,11 +4,11 @@
  */
 
 import { element, fill, say } from "../dom.js";
+import { kindText } from "../exchange-names.js";
 import { meter } from "../meters.js";
 import { nameWithoutNumbers } from "../site-names.js";
 import { figure, numberHead, rowOf, tableOf } from "../tables.js";
 import { column, plain, several } from "../units.js";
-import { kindText } from "./columns.js";
 
 /** @typedef {import("./columns.js").Columns} Columns */
 /** @typedef {{name: string, members: number[], bytes: number, seconds: number, times: number}} Group */
@@ -52,7 +52,7 @@ export class MovedList {
     const bytes = all.reduce((sum, k) => sum + moved.bytes[k], 0);
     const sizes = column(groups.map((group) => group.bytes), "B");
     const times = column(groups.map((group) => group.seconds), "s");
-    const kind = this.choice ? `: ${this.choice.name.replaceAll("_", "-").replaceAll("+", " + ")}` : "";
+    const kind = this.choice ? `: ${this.choice.name}` : "";
     say(this.status, `${several(all.length, "redistribution")}${kind}`);
     const rows = groups.slice(0, this.limit).map((group) => this.#row(group, sizes, times, bytes));
     const figures = [numberHead("made"), numberHead("bytes", sizes.name), numberHead("time", times.name, "exchange: time")];

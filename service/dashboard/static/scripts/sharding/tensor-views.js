@@ -5,9 +5,9 @@
 
 import { saveMenu } from "../charts/saving.js";
 import { element, fill } from "../dom.js";
+import { kindText } from "../exchange-names.js";
 import { plain, quantity, several } from "../units.js";
 import { shownDims } from "./box-layout.js";
-import { kindText } from "./columns.js";
 import { TensorFigure } from "./tensor-figure.js";
 
 /** @typedef {import("./columns.js").Columns} Columns */
