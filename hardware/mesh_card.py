@@ -8,7 +8,7 @@ from typing import Protocol
 
 from tapestry.teg.brief import brief, counted
 from tapestry.teg.html_card import Html, card, figures, paragraph, picture, table, text_of
-from tapestry.teg.readable import quantity
+from tapestry.teg.readable_html import quantity
 
 MOST_PLACES = 8  # drawn along an axis
 CELL, GAP, MARGIN, HEAD = 18.0, 4.0, 8.0, 16.0  # px

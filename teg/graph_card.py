@@ -15,7 +15,7 @@ from tapestry.teg.folding import ClassOf, FoldedProgram, boxes, folded
 from tapestry.teg.html_card import Html, card, figures, paragraph, table
 from tapestry.teg.html_card import folded as folded_part
 from tapestry.teg.html_card import picture as picture_part
-from tapestry.teg.readable import quantity
+from tapestry.teg.readable_html import quantity
 from tapestry.teg.svg import label_of, picture
 
 MOST_NODES = 40  # of a drawing

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from tapestry.teg.brief import brief
 from tapestry.teg.html_card import Html, card, chip, paragraph, table
-from tapestry.teg.readable import quantity
+from tapestry.teg.readable_html import quantity
 
 MOST_ERRORS = 12
 

@@ -25,7 +25,7 @@ from tapestry.teg.graph import Graph
 from tapestry.teg.graph_card import pictures
 from tapestry.teg.html_card import Html, card, chip, figures, legend, paragraph, picture, table
 from tapestry.teg.html_card import folded as folded_part
-from tapestry.teg.readable import column, quantity
+from tapestry.teg.readable_html import column, quantity
 from tapestry.teg.sharding.boundary import with_boundary
 from tapestry.teg.sharding.placement import Placements
 

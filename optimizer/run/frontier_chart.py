@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tapestry.teg.html_card import text_of
-from tapestry.teg.readable import quantity, scale_of
+from tapestry.teg.readable_html import quantity, scale_of
 
 WIDTH, HEIGHT = 520.0, 320.0  # px
 LEFT, RIGHT, TOP, BOTTOM = 64.0, 14.0, 12.0, 44.0

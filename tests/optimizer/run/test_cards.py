@@ -12,7 +12,7 @@ from tapestry.optimizer import Plan, Result
 from tapestry.optimizer.archive.representatives import representative_plans
 from tapestry.optimizer.run.frontier_chart import ChartAxis, ChartPoint, frontier_chart
 from tapestry.optimizer.run.plan_colors import PlanColors
-from tapestry.teg.readable import column, quantity
+from tapestry.teg.readable_html import column, quantity
 from tapestry.teg.sharding.placement import Placements, whole_placement
 from tapestry.teg.sharding.stages import parse_stages
 from tests.optimizer.searches import search
