@@ -109,7 +109,9 @@ def _refusal(refused: tasks.Refused) -> Problem:
 
 
 def _placements(request: Request, plan: StoredPlan, _: Context, __: GraphPart) -> Response:
-    return revalidated(request, dict(plan.placements or {}))
+    found = revalidated(request, dict(plan.placements or {}))
+    found.headers["Content-Disposition"] = _attached(f"{plan.public_id}.placements.json")
+    return found
 
 
 def _csv(_: Request, plan: StoredPlan, __: Context, ___: GraphPart) -> Response:
@@ -166,8 +168,12 @@ def _written(
 
 
 def _file(content: str, media_type: str, name: str) -> Response:
-    headers = {"Cache-Control": "private, no-cache", "Content-Disposition": f'attachment; filename="{name}"'}
+    headers = {"Cache-Control": "private, no-cache", "Content-Disposition": _attached(name)}
     return Response(content, headers=headers, media_type=media_type)
+
+
+def _attached(name: str) -> str:
+    return f'attachment; filename="{name}"'
 
 
 def _program(library: str, plan: StoredPlan, parts: Context) -> Response:

@@ -38,7 +38,7 @@ def test_every_export_of_the_api_has_a_button_with_its_description(
         expect(button).to_have_accessible_description(export.description)
 
 
-@pytest.mark.parametrize("name", ["torch", "jax", "dtensor", "csv"])
+@pytest.mark.parametrize("name", ["torch", "jax", "dtensor", "csv", "placements", "perfetto"])
 def test_a_file_is_saved_as_the_api_answers(
     idle_service: Service, plan: str, visit: Open, tmp_path: Path, name: str
 ) -> None:
@@ -49,6 +49,7 @@ def test_a_file_is_saved_as_the_api_answers(
     download.value.save_as(tmp_path / "saved")
     answer = idle_service.http.get(f"/v1/plans/{plan}/export", params={"to": name})
     assert f'"{download.value.suggested_filename}"' in answer.headers["content-disposition"]
+    assert download.value.suggested_filename.startswith(f"{plan}.")
     assert (tmp_path / "saved").read_bytes() == answer.content
     expect(page.locator("#export-status")).to_contain_text(f"Saved {download.value.suggested_filename}, ")
 
