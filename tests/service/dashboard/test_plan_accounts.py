@@ -281,6 +281,46 @@ def test_decisions_are_saved_as_they_were_searched(idle_service: Service, plan: 
         assert all(row["strategy"] == blocks[name]["strategy"] for name, row in saved.items())
 
 
+def test_decisions_have_names_of_their_own_and_what_most_have_once(
+    idle_service: Service, plan: str, visit: Open
+) -> None:
+    document = idle_service.get(f"/v1/plans/{plan}")
+    blocks = document["placements"]["blocks"]
+    for k in range(6):
+        strategy = "(gpu.0, -)" if k in (0, 3, 4) else "(-, gpu.0)" if k < 3 else "(-, -)"
+        blocks[f"node_mm_{k}"] = {"strategy": strategy, "prefetch": [4, 4]}
+    blocks["node_add_1"] = {"strategy": "(-)", "prefetch": [0, 2]}
+    blocks["node_out"] = {"strategy": "(-)", "prefetch": [0, 0]}
+    for site in {*blocks, "up"}:
+        if not site.startswith("node_"):
+            blocks[site] = {"strategy": "(-)", "prefetch": [4]}
+
+    def changed(page: Page) -> None:
+        page.route(f"**/v1/plans/{plan}", lambda route: route.fulfill(json=document))
+        page.route("**/v1/graphs/*", with_sources)
+
+    def with_sources(route: Route) -> None:
+        found = route.fetch().json()
+        up = {"site": "up", "role": "parameter", "dtype": "float32", "logical_shape": [64, 256]}
+        route.fulfill(json=found | {"summary": {**(found.get("summary") or {}), "sources": [up]}})
+
+    page = visit(idle_service, f"/plans/{plan}", before=changed)
+    usual = f"Of {len(blocks)} blocks {len(blocks) - 2} have this beyond their strategy"
+    expect(page.locator("#usual")).to_have_text(
+        f"{usual}, and no note of it below: fetches early: every input by 4 slots."
+    )
+    table = page.locator("#decisions")
+    expect(table.locator("thead th")).to_have_text(["block", "strategy"])
+    rows = table.locator("tbody tr:visible")
+    names = [text.split("\n")[0] for text in rows.locator("th").all_inner_texts()]
+    assert {"node_mm_0 … node_mm_4", "node_mm_1, node_mm_2", "node_mm_5"} <= set(names)
+    assert len(set(names)) == len(names)
+    expect(rows.filter(has_text="node_add_1")).to_contain_text("fetches early: input 1 by 2 slots")
+    expect(rows.filter(has_text="node_out")).to_contain_text("nothing beyond it")
+    expect(rows.filter(has_text="parameter, float32 [64, 256]").locator("button")).to_have_text("up")
+    assert table.inner_text().count("every input") == 0
+
+
 def test_why_a_block_is_not_placed_otherwise(idle_service: Service, plan: str, visit: Open) -> None:
     found = idle_service.get(f"/v1/plans/{plan}/alternatives?block=y")
     page = visit(idle_service, f"/plans/{plan}")

@@ -4,7 +4,7 @@
  */
 
 import { keepChoice } from "./address.js";
-import { grouped, matching } from "./decisions.js";
+import { grouped, matching, usual } from "./decisions.js";
 import { byId, element, fill, say, throttled } from "./dom.js";
 import { csvButton } from "./saving.js";
 import { tableOf } from "./tables.js";
@@ -17,6 +17,10 @@ const AT_ONCE = 300; // rows; more come with a button
 /** @param {Decision[]} decisions @param {string} plan for the names of files */
 export function showDecisions(decisions, plan) {
   let limit = AT_ONCE;
+  const common = usual(decisions);
+  const count = decisions.filter(({ more }) => more === common).length;
+  say(byId("usual"), common && `Of ${several(decisions.length, "block")} ${plain(count)} have this beyond their strategy, and no note of it below: ${common}.`);
+  byId("usual").hidden = !common;
   const frame = byId("decisions");
   const search = byId("search");
   const fold = byId("fold");
@@ -25,21 +29,17 @@ export function showDecisions(decisions, plan) {
     const groups = fold.checked
       ? grouped(found)
       : found.map((decision) => ({ name: decision.site, decisions: [decision] }));
-    const rows = groups.slice(0, limit).map((group) => rowsOf(group));
-    const hasKinds = found.some((decision) => decision.kind);
-    const hasMore = found.some((decision) => decision.more);
+    const rows = groups.slice(0, limit).map((group) => rowsOf(group, common));
     say(
       byId("decision-count"),
       found.length === decisions.length
         ? several(found.length, "block")
         : `${plain(found.length)} of ${several(decisions.length, "block")}`,
     );
-    const heads = ["", "block", "", ...(hasKinds ? ["role and type"] : []), "strategy", ...(hasMore ? ["copies and layouts"] : [])];
-    const body = rows.flatMap((make) => make(hasKinds, hasMore));
     fill(
       frame,
       found.length
-        ? tableOf(heads, body, { kind: "decisions" })
+        ? tableOf(["", "block", "", "strategy"], rows.flat(), { kind: "decisions" })
         : element("p", { class: "empty" }, "No block is called so."),
       groups.length > limit ? element("p", { class: "empty" }, moreButton(groups.length)) : null,
     );
@@ -62,47 +62,44 @@ export function showDecisions(decisions, plan) {
   redraw();
 }
 
-/** @param {import("./decisions.js").Group} group @returns {(hasKinds: boolean, hasMore: boolean) => HTMLElement[]} */
-function rowsOf({ name, decisions }) {
-  return (hasKinds, hasMore) => {
-    const [first] = decisions;
-    const isGroup = decisions.length > 1;
-    const members = element("tr", { class: "members", hidden: true });
-    const columns = 4 + Number(hasKinds) + Number(hasMore);
-    const button = isGroup
-      ? element(
-          "button",
-          { type: "button", class: "fold", "aria-expanded": "false", "aria-label": `Sites of ${name}` },
-          "▸",
-        )
-      : null;
-    button?.addEventListener("click", () => {
-      members.hidden = !members.hidden;
-      button.setAttribute("aria-expanded", String(!members.hidden));
-      button.textContent = members.hidden ? "▸" : "▾";
-      if (!members.childElementCount)
-        fill(
-          members,
-          element("td"),
-          element(
-            "td",
-            { colspan: columns - 1, class: "mono" },
-            decisions.flatMap((decision, k) => [k ? ", " : "", siteButton(decision.site)]),
-          ),
-        );
-    });
-    const row = element(
-      "tr",
-      {},
-      element("td", { class: "fold-cell" }, button),
-      element("th", { scope: "row" }, isGroup ? name : siteButton(first.site)),
-      element("td", { class: "number muted" }, isGroup ? `× ${plain(decisions.length)}` : ""),
-      hasKinds ? element("td", { class: "small muted" }, first.kind) : null,
-      element("td", { class: "mono" }, first.strategy),
-      hasMore ? element("td", { class: "small" }, first.more) : null,
-    );
-    return isGroup ? [row, members] : [row];
-  };
+/** @param {import("./decisions.js").Group} group @param {string} common what is not noted @returns {HTMLElement[]} */
+function rowsOf({ name, decisions }, common) {
+  const [first] = decisions;
+  const isGroup = decisions.length > 1;
+  const members = element("tr", { class: "members", hidden: true });
+  const button = isGroup
+    ? element(
+        "button",
+        { type: "button", class: "fold", "aria-expanded": "false", "aria-label": `Sites of ${name}` },
+        "▸",
+      )
+    : null;
+  button?.addEventListener("click", () => {
+    members.hidden = !members.hidden;
+    button.setAttribute("aria-expanded", String(!members.hidden));
+    button.textContent = members.hidden ? "▸" : "▾";
+    if (!members.childElementCount)
+      fill(
+        members,
+        element("td"),
+        element(
+          "td",
+          { colspan: 3, class: "mono" },
+          decisions.flatMap((decision, k) => [k ? ", " : "", siteButton(decision.site)]),
+        ),
+      );
+  });
+  const note = (/** @type {string} */ text) => (text ? element("div", { class: "small muted note" }, text) : null);
+  const differs = common && !first.more && !first.kind ? "nothing beyond it" : "";
+  const row = element(
+    "tr",
+    {},
+    element("td", { class: "fold-cell" }, button),
+    element("th", { scope: "row" }, isGroup ? name : siteButton(first.site), note(first.kind)),
+    element("td", { class: "number muted" }, isGroup ? `× ${plain(decisions.length)}` : ""),
+    element("td", {}, element("span", { class: "mono" }, first.strategy), note(first.more === common ? "" : first.more || differs)),
+  );
+  return isGroup ? [row, members] : [row];
 }
 
 /** A site that shows its history when it is clicked. @param {string} site */

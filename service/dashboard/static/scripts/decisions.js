@@ -39,16 +39,31 @@ export function moreOf(placement) {
 function gene([name, value]) {
   const inputs = (/** @type {any[]} */ list, /** @type {(item: any) => string} */ word) =>
     list.flatMap((item, k) => (item ? [`input ${k}${word(item)}`] : [])).join(", ");
-  if (name === "prefetch")
-    return `fetches early: ${inputs(value, (slots) => ` by ${slots === 1 ? "a slot" : `${slots} slots`}`)}`;
-  if (name === "regather") return `gathers anew: ${inputs(value, () => "")}`;
+  if (name === "prefetch" || name === "regather") {
+    if (!value.some(Boolean)) return "";
+    const by = (/** @type {number} */ slots) => (name === "regather" ? "" : ` by ${slots === 1 ? "a slot" : `${slots} slots`}`);
+    const does = name === "regather" ? "gathers anew" : "fetches early";
+    return value.every((/** @type {any} */ one) => one === value[0]) ? `${does}: every input${by(value[0])}` : `${does}: ${inputs(value, by)}`;
+  }
   if (name === "part") return `in part ${value} of the pipeline`;
   if (name === "recompute") return value ? "computed anew where it is read" : "";
   return `${name}: ${Array.isArray(value) ? value.join(", ") : value}`;
 }
 
 /**
- * Decisions that differ in nothing but what differs from layer to layer in their sites' names become one group.
+ * What more than half of the decisions have beyond their strategies; empty where there is no such thing.
+ * @param {Decision[]} decisions
+ */
+export function usual(decisions) {
+  /** @type {Map<string, number>} */
+  const counts = new Map();
+  for (const { more } of decisions) if (more) counts.set(more, (counts.get(more) ?? 0) + 1);
+  return [...counts].find(([, count]) => count > decisions.length / 2)?.[0] ?? "";
+}
+
+/**
+ * Decisions that differ in nothing but what differs from layer to layer in their sites' names become one group. Where several
+ * groups had one name, each names its first and last site.
  * @param {Decision[]} decisions
  * @returns {Group[]}
  */
@@ -62,7 +77,16 @@ export function grouped(decisions) {
     group.decisions.push(decision);
     groups.set(key, group);
   }
-  return [...groups.values()];
+  const found = [...groups.values()];
+  const uses = new Map();
+  for (const { name } of found) uses.set(name, (uses.get(name) ?? 0) + 1);
+  for (const group of found) if (uses.get(group.name) > 1) group.name = membersText(group.decisions.map(({ site }) => site));
+  return found;
+}
+
+/** @param {string[]} sites */
+function membersText(sites) {
+  return sites.length > 2 ? `${sites[0]} … ${sites[sites.length - 1]}` : sites.join(", ");
 }
 
 /**
