@@ -353,6 +353,28 @@ def test_why_a_block_is_not_placed_otherwise(idle_service: Service, plan: str, v
     expect(rows.nth(1)).to_contain_text(followed["alternatives"][0]["strategy"])
 
 
+def test_the_block_that_takes_longest_is_one_click_from_its_answer(
+    idle_service: Service, plan: str, visit: Open
+) -> None:
+    schedule = idle_service.get(f"/v1/plans/{plan}/schedule")
+    times = dict.fromkeys((block["site"] for block in schedule["blocks"]), 0)
+    spans = schedule["spans"]
+    for what, start, end in zip(spans["what"], spans["start_ps"], spans["end_ps"], strict=True):
+        site = schedule["blocks"][what]["site"] if what >= 0 else schedule["copies"][-1 - what]["reader"]
+        times[site] += end - start
+    placed = idle_service.get(f"/v1/plans/{plan}")["placements"]["blocks"]
+    page = visit(idle_service, f"/plans/{plan}")
+    timeline(page)
+    section = page.locator("#why-not")
+    section.scroll_into_view_if_needed()
+    longest = max(placed, key=lambda site: times.get(site, 0))
+    expect(page.locator("#why-not-block")).to_have_value(longest, timeout=WAIT_MS)
+    expect(page.locator("#why-not-status")).to_contain_text("It takes longest")
+    expect(page.locator("#why-not-answer")).to_be_hidden()
+    section.get_by_role("button", name="Show").click()
+    expect(page.locator("#why-not-words")).to_contain_text(f"{longest} (", timeout=WAIT_MS)
+
+
 def test_a_question_is_in_the_address_and_a_wrong_one_is_answered(
     idle_service: Service, plan: str, visit: Open
 ) -> None:

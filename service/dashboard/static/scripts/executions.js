@@ -12,6 +12,7 @@ import { byId, element, fill, say } from "./dom.js";
 import { errorNotice, problemNotice } from "./notice.js";
 import { showMeasured } from "./plan/measured.js";
 import { whenNear } from "./plan/near.js";
+import { scheduleOf } from "./plan/schedule.js";
 import { LinkUse, showAccounts, showLongest, showWaits } from "./plan/timeline-tables.js";
 import { isEnded } from "./run-state.js";
 import { Timeline } from "./timeline.js";
@@ -120,7 +121,7 @@ export class Executions {
     fill(byId("execution-status"));
     say(byId("time"), "The cost model is predicting when each block runs…");
     try {
-      const schedule = await get(this.plan.links.schedule);
+      const schedule = await scheduleOf(this.plan);
       if (this.shown !== PREDICTED) return;
       const others = this.known.length ? "" : " Execute the plan on the simulator to count the same by other code.";
       say(byId("time"), `The plan is predicted to take ${quantity(schedule.time_s, "s")}.${others}`);

@@ -10,6 +10,8 @@ import { errorNotice } from "../notice.js";
 import { csvButton } from "../saving.js";
 import { figure, numberHead, rowOf, scrolling, showTable, tableOf } from "../tables.js";
 import { column, duration, percent, plain, quantity, several } from "../units.js";
+import { whenNear } from "./near.js";
+import { costliest, scheduleOf } from "./schedule.js";
 
 /** @typedef {{name: string, unit: string, title: string}} Objective */
 
@@ -47,6 +49,17 @@ class WhyNot {
     keepChoice("follow", byId("why-not-follow"));
     addEventListener("hashchange", () => this.#fromAddress());
     this.#fromAddress();
+    whenNear(byId("why-not"), () => this.#suggest());
+  }
+
+  /** Fill in the block that takes longest where nobody has named one: then one click shows why. */
+  async #suggest() {
+    const field = byId("why-not-block");
+    const sites = new Set(Object.keys(this.plan.placements.blocks ?? {}));
+    const found = await scheduleOf(this.plan).then((schedule) => costliest(schedule, sites), () => null);
+    if (field.value || !found?.site) return;
+    field.value = found.site;
+    say(byId("why-not-status"), `It takes longest, with the copies that it reads: ${quantity(found.seconds, "s")}.`);
   }
 
   #fromAddress() {
