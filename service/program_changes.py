@@ -7,7 +7,7 @@ places the rows once, and shows them on both sides.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tapestry.rewrites.correspondence import Correspondence, correspondence
@@ -18,6 +18,7 @@ from tapestry.teg.graph import Block, Graph
 from tapestry.teg.svg import label_of
 
 NO_BLOCK = -1
+SHORT = 48  # characters of a value that is stated
 KEPT, CHANGED, REMOVED, MADE = "kept", "changed", "removed", "made"
 # What of a block may change.
 NAME, OPERATOR, ATTRIBUTES, RESULT, INPUTS, REPETITION = (
@@ -30,8 +31,9 @@ def changes_document(given: Graph, result: Graph, reported: Provenance) -> dict[
     """Convert two programs to their drawings, and to the rows of what they have together.
 
     `reported` is the provenance of the moves from `given`. Columns of `blocks`: the numbers of the block `before` and
-    `after` (-1 where it is not), its `change` (kept, changed, removed, made), `what` of it changed, the `rules` whose
-    moves changed it, as numbers of `rules`, and its `group`. O(blocks, edges, and the histories of changed blocks).
+    `after` (-1 where it is not), its `change` (kept, changed, removed, made), `what` of it changed, the short
+    `attributes` that did (name, value before, value after; empty where there is none), the `rules` whose moves changed
+    it, as numbers of `rules`, and its `group`. O(blocks, edges, and the histories of changed blocks).
     """
     same = correspondence(given, result, reported)
     rows = _rows(given, result, same)
@@ -43,6 +45,7 @@ def changes_document(given: Graph, result: Graph, reported: Provenance) -> dict[
     row_of_result = {new: k for k, (_, new) in enumerate(rows) if new is not None}
     row_of_given = {old: k for k, (old, _) in enumerate(rows) if old is not None}
     changes, what, moved = list[str](), list[list[str]](), list[list[int]]()
+    attributes = list[list[list[str]]]()
     for old, new in rows:
         differing = (
             []
@@ -52,6 +55,8 @@ def changes_document(given: Graph, result: Graph, reported: Provenance) -> dict[
             )
         )
         what.append(differing)
+        both = (given.by_site[old], result.by_site[new]) if ATTRIBUTES in differing and old and new else None
+        attributes.append([] if both is None else list(_changed_attributes(*both)))
         changes.append(MADE if old is None else REMOVED if new is None else CHANGED if differing else KEPT)
         sites = dict.fromkeys(site for site in (old, new) if site is not None)
         moved.append([] if changes[-1] == KEPT else sorted({r for s in sites for r in applied.get(s, ())}))
@@ -63,6 +68,7 @@ def changes_document(given: Graph, result: Graph, reported: Provenance) -> dict[
             "after": [NO_BLOCK if new is None else after[new] for _, new in rows],
             "change": changes,
             "what": what,
+            "attributes": attributes,
             "rules": moved,
             "group": [groups.of_block.get(_key(old, new), NO_GROUP) for old, new in rows],
         },
@@ -147,6 +153,21 @@ def _differences(one: Side, other: Side) -> list[str]:
         (REPETITION, old.repetition != new.repetition),
     )
     return [name for name, differs in facts if differs]
+
+
+def _changed_attributes(old: Block, new: Block) -> Iterator[list[str]]:
+    """Yield the names of the attributes that differ, with their values as texts; not those of which one is long."""
+    before, after = (dict(block.definition.attributes) for block in (old, new))
+    for name in dict.fromkeys((*before, *after)):
+        texts = [_value_text(values[name]) if name in values else "" for values in (before, after)]
+        if before.get(name) != after.get(name) and max(map(len, texts)) <= SHORT:
+            yield [name, *texts]
+
+
+def _value_text(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_value_text, value))})"
+    return str(value)
 
 
 def _types(graph: Graph, block: Block) -> Sequence[Any]:

@@ -25,6 +25,7 @@ CHANGES: dict[str, Any] = {
         "after": [0, 1, 2],
         "change": ["kept", "changed", "kept"],
         "what": [[], ["operator"], []],
+        "attributes": [[], [], []],
         "rules": [[], [0], []],
         "group": [-1, -1, -1],
     },

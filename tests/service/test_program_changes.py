@@ -106,6 +106,8 @@ def test_what_makes_the_tensor_of_a_fused_chain_is_its_last_block_and_the_rest_g
     assert sites(document, "before", "changed") == {f"h.{k}.exp" for k in range(3)}
     row = document["blocks"]["before"].index(document["before"]["blocks"]["site"].index("h.1.exp"))
     assert set(document["blocks"]["what"][row]) >= {"attributes", "inputs"}
+    expressions = "(exp, (input, 0))", "(exp, (relu, (neg, (input, 0))))"
+    assert document["blocks"]["attributes"][row] == [["expr", *expressions]]
     assert [document["rules"][k] for k in document["blocks"]["rules"][row]] == ["fuse_cells"]
 
 

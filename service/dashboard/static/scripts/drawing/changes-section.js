@@ -147,6 +147,7 @@ function showRow(changes, row) {
       ["Work", both((side, k) => quantity(side.blocks.flops[k], "flop"))],
       ["Reads and writes", both((side, k) => quantity(side.blocks.bytes[k], "B"))],
       ["What changed", blocks.what[row].join(", ")],
+      ["Attributes", blocks.attributes[row].length ? blocks.attributes[row].map(([name, was, is]) => element("div", { class: "mono" }, `${name}: `, both((side) => (side === before ? was : is)))) : ""],
       ["No longer reads", gone.join(", ")],
       ["Now reads", come.join(", ")],
       ["By rules", blocks.rules[row].map((rule) => rules[rule]).join(", ")],

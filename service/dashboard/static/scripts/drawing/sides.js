@@ -13,7 +13,7 @@ import { face } from "./diagram.js";
 /** @typedef {import("./painter.js").Picture} Picture */
 /** @typedef {"kept" | "changed" | "removed" | "made"} Change */
 /** @typedef {{before: Drawing, after: Drawing, blocks: {before: number[], after: number[], change: Change[], what: string[][],
- *   rules: number[][], group: number[]}, groups: {name: string[], parent: number[]}, rules: string[], moves: number,
+ *   attributes: [string, string, string][][], rules: number[][], group: number[]}, groups: {name: string[], parent: number[]}, rules: string[], moves: number,
  *   counts: Record<Change, number>}} Changes */
 
 /** Bits of what is on a side. */
