@@ -86,17 +86,19 @@ def set_parent_weights(
     archive.weight[:n] = weights
 
 
-def hypervolume(values: np.ndarray, reference: np.ndarray) -> float:
+def hypervolume(
+    values: np.ndarray, reference: np.ndarray, exact_points: int = EXACT_HYPERVOLUME_POINTS
+) -> float:
     """Compute the share of the box `[0, reference]` that the rows of `(n, m)` dominate.
 
-    Exact up to five objectives, else by quasi-random sampling (deterministic).
+    Exact up to five objectives and so many points, else by quasi-random sampling (deterministic).
     """
     inside = values[(values < reference).all(axis=1)] / reference
     if len(inside) == 0:
         return 0.0
     ones = np.ones(values.shape[1])
     inside = inside[nondominated(inside)]
-    if values.shape[1] <= EXACT_HYPERVOLUME_OBJECTIVES and len(inside) <= EXACT_HYPERVOLUME_POINTS:
+    if values.shape[1] <= EXACT_HYPERVOLUME_OBJECTIVES and len(inside) <= exact_points:
         return float(moocore.hypervolume(inside, ref=ones))
     return float(moocore.hv_approx(inside, ref=ones, nsamples=16384))
 

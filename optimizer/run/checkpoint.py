@@ -15,7 +15,7 @@ import numpy as np
 from tapestry.optimizer.archive.archive import Archive
 from tapestry.optimizer.archive.rows import used_rows
 from tapestry.optimizer.placement.credits import Statistics
-from tapestry.optimizer.run.plan import Progress
+from tapestry.optimizer.run.plan import Progress, ReportBase
 from tapestry.optimizer.run.serialization import SerializationError, deserialize, serialize
 from tapestry.optimizer.run.state import SearchStart, SearchState
 from tapestry.optimizer.run.variants import Variant
@@ -23,9 +23,9 @@ from tapestry.rewrites import Move
 from tapestry.teg.brief import counted, shown
 from tapestry.teg.sharding.text import placements_from_document, placements_to_document
 
-MAGIC = b"tapestry search 7\n"
+MAGIC = b"tapestry search 8\n"
 # Parts of the header that are not values of the checkpoint as they stand.
-CONVERTED = ("variants", "structural", "varied", "known", "views", "starts", "proven")
+CONVERTED = ("variants", "structural", "varied", "known", "views", "starts", "proven", "base")
 PROGRESS_COLUMNS = ("seconds", "evaluations", "front", "hypervolume", "fraction")
 
 
@@ -71,7 +71,7 @@ class Checkpoint:
     `stopped` is the reason why the search has ended, or is empty; `islands` and `seed` are those it must resume with.
     `best` are the least values of costs with a relative bound; `views` are the cuts of each submesh's view, `starts`
     what is left to begin; `numbered` counts the numbers that variants were given, `proven` are bounds of the first
-    objective by such a number.
+    objective by such a number. `spent_s` is what its clock had counted, `base` what its reports are relative to.
     """
 
     fingerprint: Mapping[str, str]
@@ -82,6 +82,8 @@ class Checkpoint:
     rounds: int
     numbered: int
     timings: Mapping[str, float]
+    spent_s: float
+    base: ReportBase
     history: tuple[Progress, ...]
     rng: Mapping[str, Any]
     statistics: Statistics
@@ -122,6 +124,7 @@ class Checkpoint:
                 "rounds",
                 "numbered",
                 "timings",
+                "spent_s",
                 "rng",
             ),
             *(
@@ -162,6 +165,7 @@ class Checkpoint:
             "variants": variants,
             "starts": starts,
             "proven": proven,
+            "base": self.base[:2],  # the corner is an array
         }
 
     def _arrays(self) -> dict[str, np.ndarray]:
@@ -169,9 +173,13 @@ class Checkpoint:
         for name in ("statistics", "recent"):
             arrays |= {f"{name}.{field}": array for field, array in getattr(self, name)._asdict().items()}
         arrays |= _history_arrays(self.history)
-        for name in ("reference", "anchors"):
-            if getattr(self, name) is not None:
-                arrays[name] = getattr(self, name)
+        for name, array in (
+            ("reference", self.reference),
+            ("anchors", self.anchors),
+            ("base.corner", self.base.corner),
+        ):
+            if array is not None:
+                arrays[name] = array
         arrays |= {f"epsilon.{k}": epsilon for k, epsilon in enumerate(self.epsilons)}
         for k, variant in enumerate(self.variants):
             arrays |= {f"{k}.{name}": array for name, array in variant.archive._asdict().items()}
@@ -209,6 +217,8 @@ def freeze(state: SearchState, rng: Mapping[str, Any]) -> Checkpoint:
         rounds=state.rounds,
         numbered=state.numbered,
         timings=dict(state.timings),
+        spent_s=state.clock.spent_s,
+        base=state.base,
         history=tuple(state.history),
         rng=rng,
         statistics=Statistics(*(counts.copy() for counts in state.statistics)),
@@ -273,6 +283,11 @@ def _history_of(arrays: Mapping[str, np.ndarray]) -> tuple[Progress, ...]:
     )
 
 
+def _base_of(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> ReportBase:
+    seconds, evaluations = header["base"]
+    return ReportBase(float(seconds), int(evaluations), arrays.get("base.corner"))
+
+
 def _statistics_of(arrays: Mapping[str, np.ndarray], name: str) -> Statistics:
     return Statistics(*(arrays[f"{name}.{field}"] for field in Statistics._fields))
 
@@ -286,6 +301,7 @@ def _checkpoint_of(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) 
         structural={name: (int(a), int(b)) for name, (a, b) in header["structural"].items()},
         varied=(int(made), int(entered)),
         known=tuple(header["known"]),
+        base=_base_of(header, arrays),
         history=_history_of(arrays),
         statistics=_statistics_of(arrays, "statistics"),
         recent=_statistics_of(arrays, "recent"),

@@ -55,7 +55,7 @@ Report = Callable[[str], None]
 ROUNDS_WITHOUT_PROGRESS = 6
 # Options that do not change the rounds of a search, or are in the fingerprint with the value they came to.
 NOT_IN_THE_SEARCH = {*LIMITS, "gap", "worth", "search_price", "islands", "constraints", "rules", "start_from"}
-NOT_IN_THE_SEARCH |= {"verify", "execution_seconds"}
+NOT_IN_THE_SEARCH |= {"verify", "execution_seconds", "prior"}
 LIBRARIES = ("numpy", "numba", "moocore", "deap")
 
 
@@ -96,6 +96,7 @@ def initialize(
     if is_alone:
         _begin_all(state, limit, check_stop)
     state.tighten()
+    state.fix_corner(state.all_values()[0])
     for variant in state.variants:
         set_parent_weights(variant.archive)
     if state.parts.presearch and is_alone:
@@ -169,7 +170,7 @@ def restore(
     began = time.perf_counter()
     report("compiling")
     state.timings.update(saved.timings)
-    state.clock.spent_before_s = sum(saved.timings.values())
+    state.clock.spent_before_s = saved.spent_s
     state.submeshes = _on_views(state.submeshes, saved.views)
     state.starts, state.proven = list(saved.starts), dict(saved.proven)
     for submesh, epsilon in zip(state.submeshes, saved.epsilons, strict=True):
@@ -190,7 +191,7 @@ def restore(
     state.recent.add(saved.recent)
     state.varied = saved.varied
     state.evaluations, state.rounds = saved.evaluations, saved.rounds
-    state.history = list(saved.history)
+    state.history, state.base = list(saved.history), saved.base
     state.reference, state.anchors = saved.reference, saved.anchors
     state.best_volume, state.stale_rounds = saved.best_volume, saved.stale_rounds
     state.started_from, state.stopped = saved.started_from, saved.stopped
@@ -247,8 +248,12 @@ def fingerprint_of(
     objectives: Sequence[Objective],
     constraints: Sequence[Constraint],
     toolbox: Mapping[str, str],
+    snapshot: int,
 ) -> dict[str, str]:
-    """Collect everything that a checkpoint of this search depends on, by readable names."""
+    """Collect everything that a checkpoint of this search depends on, by readable names.
+
+    `snapshot` is the number of what earlier searches have learned: the option may only say "the newest".
+    """
     request = {
         "objectives": [(o.name, o.expression) for o in objectives],
         "constraints": [(c.objective, c.bound, c.unit) for c in constraints],
@@ -258,6 +263,7 @@ def fingerprint_of(
         "parts": list(dict.fromkeys(submesh.devices for submesh in state.submeshes)),
         "islands": state.islands,
         "toolbox": dict(toolbox),
+        "prior": snapshot,
         "seed": state.seed,
     }
     return {

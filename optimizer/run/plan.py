@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from tapestry.costmodel.block_cost import repeated_work
 from tapestry.costmodel.objective import Objective
 from tapestry.costmodel.version import COST_MODEL_VERSION
@@ -219,8 +221,8 @@ class Shortfall:
 class Progress:
     """A report on a running search.
 
-    `hypervolume` is relative to 1.1 times the worst of the first round's front; `best` the least value of
-    each objective so far, `fraction` the share of the budget that is spent.
+    `hypervolume` is relative to 1.1 times the worst of the first front, however often the run is resumed; `best` the
+    least value of each objective so far, `fraction` the share of the budget that is spent.
     """
 
     phase: str
@@ -230,6 +232,21 @@ class Progress:
     hypervolume: float
     best: tuple[float, ...] = ()
     fraction: float = 0.0
+
+
+class ReportBase(NamedTuple):
+    """The figures that all reports of a run are relative to, in each of its attempts.
+
+    `seconds` and `evaluations` are those of attempts that no later one could resume, `corner` is that of the
+    hypervolume; none before there are plans.
+    """
+
+    seconds: float = 0.0
+    evaluations: int = 0
+    corner: np.ndarray | None = None
+
+
+NOTHING_REPORTED = ReportBase()
 
 
 class Rate(NamedTuple):

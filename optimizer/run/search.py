@@ -53,7 +53,7 @@ from tapestry.optimizer.run.options import (
 )
 from tapestry.optimizer.run.parts import ALL_PARTS, SearchParts
 from tapestry.optimizer.run.pipelines import PipelineKind, first_pipeline, layout_of, pipelines_to_search
-from tapestry.optimizer.run.plan import Budget, Plan, Progress, Result
+from tapestry.optimizer.run.plan import NOTHING_REPORTED, Budget, Plan, Progress, ReportBase, Result
 from tapestry.optimizer.run.processes import ProcessIslands
 from tapestry.optimizer.run.relatives import RelatedPlan
 from tapestry.optimizer.run.request_faults import option_faults
@@ -101,6 +101,7 @@ def search(
     reserve: Estimate | None = None,
     parts: SearchParts = ALL_PARTS,
     prior: Prior = NO_PRIOR,
+    reported: ReportBase = NOTHING_REPORTED,
     **keywords: Unpack[OptionKeywords],
 ) -> Result:
     """Search the plans of `graph` on `mesh`; return the frontier over `objectives`.
@@ -110,7 +111,8 @@ def search(
     it leaves, the time is kept that `reserve` estimates for the checks of a frontier, given some plans and their number
     on the front: two of the first plans, later one of the front at a time. Benchmarks leave out some of its `parts`.
     Moves are chosen at first by what earlier searches have learned, the `prior`; plans of related programs are
-    `relatives`. The other arguments, and what is computed, are explained at `tapestry.optimize`.
+    `relatives`. Reports of a run that could not be resumed go on from what it has `reported`. The other arguments, and
+    what is computed, are explained at `tapestry.optimize`.
 
     Raises:
         OptionError: keywords that are no options, unknown objectives, constraints, rules, pins or values of options,
@@ -131,10 +133,11 @@ def search(
     if not seeds:
         parts = replace(parts, propagation=False, exact=False, presearch=False)
     state, operators = _new_state(request, clock, parts), completed(toolbox)
+    state.base = reported
     begin_with(state, prior)
     reserved = Reserve(state, reserve)
     if resume is not None or on_checkpoint is not None:
-        state.fingerprint = request.fingerprint(state, described(operators))
+        state.fingerprint = request.fingerprint(state, described(operators), prior)
     report, stopping = _phases(state, on_progress), should_stop or (lambda: False)
     with _islands(state, executor) if search else nullcontext(InlineExecutor()) as islands:
         if not _prepare(
@@ -185,9 +188,10 @@ class _Request(NamedTuple):
     def criteria(self) -> Criteria:
         return criteria_of(self.objectives, self.bounds, self.mesh, self.options.epsilon, self.known)
 
-    def fingerprint(self, state: SearchState, toolbox: Mapping[str, str]) -> Mapping[str, str]:
+    def fingerprint(self, state: SearchState, toolbox: Mapping[str, str], prior: Prior) -> Mapping[str, str]:
         """Return what a checkpoint of this search must agree with."""
-        return fingerprint_of(state, self.graph, self.mesh, self.objectives, self.bounds, toolbox)
+        what = (self.graph, self.mesh, self.objectives, self.bounds)
+        return fingerprint_of(state, *what, toolbox, prior.snapshot)
 
 
 def _request(graph: Graph, mesh: Mesh, options: RunOptions | None, keywords: Mapping[str, Any]) -> _Request:

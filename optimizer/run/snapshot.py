@@ -88,14 +88,15 @@ class Publisher:
     def _snapshot(
         self, state: SearchState, rng: Mapping[str, Any], budget: Budget, is_last: bool
     ) -> Snapshot:
+        values, owner = state.all_values()
+        report = state.history[-1] if state.history else state.progress("searching", budget, values)
         checkpoint = freeze(state, rng)
         pairs = zip(state.variants, checkpoint.variants, strict=True)
         frozen = [replace(variant, archive=saved.archive, origins=saved.origins) for variant, saved in pairs]
-        values, owner = state.all_values()
         row_of = np.concatenate([np.arange(len(v.archive.value)) for v in frozen])
         front = np.flatnonzero(nondominated(values))
         return Snapshot(
-            state.history[-1] if state.history else state.progress("searching", budget, values),
+            report,
             self._objectives,
             values[front],
             current_constraints(self._relative, state.submeshes[0]),

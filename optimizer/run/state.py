@@ -18,7 +18,7 @@ from tapestry.optimizer.run.clock import SearchClock
 from tapestry.optimizer.run.diversification import KINDS, TURN_ROUNDS
 from tapestry.optimizer.run.options import RunOptions
 from tapestry.optimizer.run.parts import ALL_PARTS, SearchParts
-from tapestry.optimizer.run.plan import Budget, Progress
+from tapestry.optimizer.run.plan import NOTHING_REPORTED, Budget, Progress, ReportBase
 from tapestry.optimizer.run.variants import SubMesh, Variant
 from tapestry.optimizer.run.workers import EpochResult
 from tapestry.optimizer.structure.criteria import Criteria
@@ -29,6 +29,8 @@ from tapestry.teg.sharding.placement import Placements
 
 STALE_ROUNDS = 24
 LEAST_GAIN = 1e-4
+# Reported hypervolumes are exact up to so many plans: for up to four objectives that takes less time than sampling.
+EXACT_POINTS = 1024
 # The name among the rules' statistics for plans made by a toolbox's own operators.
 TOOLBOX = "toolbox"
 
@@ -54,9 +56,10 @@ class SearchState:
 
     `graph` is the program as it was given, `criteria` compare its rewritten forms. `statistics` are those of the
     compiled moves, `recent` those of late, `first_odds` the odds at first; `varied` counts the plans that a toolbox's
-    own operators made, and those of them that entered the front. `timings` are in seconds; `reference` is the corner of
-    the hypervolume, `best_volume` what it was when the front last improved, `stale_rounds` ago; as long as no plan
-    keeps all bounds, it is minus the least violation. `anchors` `(n, m)` are the values of plans the search was started
+    own operators made, and those of them that entered the front. `timings` are in seconds; `base` is what reports are
+    relative to. `reference` is the corner of the hypervolume by which the front stands still, `best_volume` what that
+    was when the front last improved, `stale_rounds` ago; as long as no plan keeps all bounds, it is minus the least
+    violation. `anchors` `(n, m)` are the values of plans the search was started
     from. `numbered` counts the numbers that variants were given. `starts` are what the search is still to begin, in
     this order. `proven` are bounds of the first objective by variant number, where a gap was asked for. `stopped` is
     the reason why the search has ended, a word of `plan.REASONS`; empty while it runs.
@@ -85,6 +88,7 @@ class SearchState:
         default_factory=lambda: {"compile_s": 0.0, "seeds_s": 0.0, "search_s": 0.0}
     )
     history: list[Progress] = field(default_factory=list)
+    base: ReportBase = NOTHING_REPORTED
     reference: np.ndarray | None = None
     best_volume: float | None = None
     stale_rounds: int = 0
@@ -202,13 +206,18 @@ class SearchState:
             self.best_volume = hypervolume(values, self.reference)
             self.stale_rounds = STALE_ROUNDS - rounds
 
+    def fix_corner(self, values: np.ndarray) -> None:
+        """Let all reports measure the hypervolume from the corner of these values, the first that there are."""
+        if self.base.corner is None and len(values):
+            self.base = self.base._replace(corner=_corner(values))
+
     def note_round(self, budget: Budget) -> Progress:
         """Record a round: add a point to the history, and update whether the front still improves."""
         values, _ = self.all_values()
-        if self.reference is None and len(values):
-            self.reference = _corner(values)
-        report = self.progress("searching", budget, values)
-        volume = report.hypervolume if len(values) else -self.least_violation
+        report, volume = self.progress("searching", budget, values), -self.least_violation
+        if len(values):
+            self.reference = _corner(values) if self.reference is None else self.reference
+            volume = hypervolume(values, self.reference)
         if self._has_gained(volume, report.best):
             self.best_volume, self.stale_rounds = volume, 0
         elif self.stale_rounds < STALE_ROUNDS or not self.starts:
@@ -229,16 +238,17 @@ class SearchState:
         return any(now < (1 - LEAST_GAIN) * then for now, then in pairs)
 
     def progress(self, phase: str, budget: Budget, values: np.ndarray) -> Progress:
-        """Build a report on the front `values` `(n, m)`; without plans its hypervolume is zero.
-
-        Before the first round there is no reference yet: the front then is measured from its own corner.
-        """
-        corner = _corner(values) if self.reference is None and len(values) else self.reference
-        volume = 0.0 if corner is None else hypervolume(values, corner)
+        """Build a report on the front `values` `(n, m)`; without plans its hypervolume is zero."""
+        self.fix_corner(values)
+        corner = self.base.corner
+        volume = 0.0 if corner is None else hypervolume(values, corner, EXACT_POINTS)
         best = tuple(float(v) for v in values.min(axis=0)) if len(values) else ()
         front = int(nondominated(values).sum())
-        seconds = self.clock.spent_s
-        return Progress(phase, seconds, self.evaluations, front, volume, best, self._fraction(budget))
+        seconds, evaluations = (
+            self.base.seconds + self.clock.spent_s,
+            self.base.evaluations + self.evaluations,
+        )
+        return Progress(phase, seconds, evaluations, front, volume, best, self._fraction(budget))
 
     def _fraction(self, budget: Budget) -> float:
         evaluated = self.evaluations / budget.evaluations if budget.evaluations else 0.0

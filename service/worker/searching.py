@@ -26,7 +26,9 @@ from tapestry.optimizer import (
     publish,
 )
 from tapestry.optimizer.archive.dominance import nondominated
-from tapestry.optimizer.run.plan import WORKERS_LOST
+from tapestry.optimizer.run.learning import Prior
+from tapestry.optimizer.run.options import LATEST
+from tapestry.optimizer.run.plan import WORKERS_LOST, ReportBase
 from tapestry.optimizer.run.search import BOUNDS_SHARE, search
 from tapestry.optimizer.run.workers import WorkersLost
 from tapestry.service.frontier_checks import CheckTimer
@@ -38,7 +40,7 @@ from tapestry.service.provenance import host, versions
 from tapestry.service.recosting import recost_plans
 from tapestry.service.refusals import refusal_documents
 from tapestry.service.related import NOTHING, StartingPlans, starting_plans
-from tapestry.service.store import RunUpdate, Store, StoredPlan, TenantStore, mesh_of
+from tapestry.service.store import RunUpdate, Store, StoredPlan, TenantStore, UnknownId, mesh_of
 from tapestry.service.verdicts import problem_of
 from tapestry.service.worker.heartbeat import ClaimedJob, Drained
 from tapestry.service.worker.run_checks import RunChecks, SearchInput, run_deadline
@@ -138,7 +140,7 @@ class SearchJob:
         )
         self._recosted: tuple[Plan, ...] = ()
         request = self._task.request
-        self._prior = prior_for(self._mine, request.options, request.mesh)
+        self._prior = self._begun_with()
         self._starting = starting_plans(self._mine, request.options, self._task.graph, request.mesh)
         self._shown = PublishedFrontier(self._mine, self._job.subject, self._task.objectives)
 
@@ -153,6 +155,24 @@ class SearchJob:
             known_objectives(graph).require(request.options.objectives, mesh.device),
             request.options.islands or islands,
         )
+
+    def _begun_with(self) -> Prior:
+        """Return the prior of this attempt: the one that the run has recorded when it was begun.
+
+        What an earlier release learned tells nothing of this one's moves. Where such a prior was recorded, the search
+        starts anew anyway, with the newest one.
+
+        Raises:
+            ValueError: the request names a snapshot that there is not.
+        """
+        options, mesh = self._task.request.options, self._task.request.mesh
+        try:
+            return prior_for(self._mine, options, mesh)
+        except UnknownId as error:
+            if self._job.attempt == 1:
+                raise ValueError(str(error)) from error
+            log.warning("run %s: %s; it goes on with the newest", self._job.subject, error)
+            return prior_for(self._mine, options.changed(prior=LATEST), mesh)
 
     def do(self) -> None:
         """Search, check, and end the run.
@@ -247,7 +267,13 @@ class SearchJob:
             if saved is None:
                 raise
             log.warning("run %s: %s; it starts from its frontier", self._job.subject, error)
-            return self._optimize(None, StartingPlans(plans=tuple(self._shown.plans())))
+            starting = StartingPlans(plans=tuple(self._shown.plans()))
+            return self._optimize(None, starting, saved.base.corner)
+
+    def _reported(self, corner: np.ndarray | None) -> ReportBase:
+        """Return what earlier attempts have reported, from which the reports of a search that starts anew go on."""
+        run = self._mine.runs.get(self._job.subject)
+        return ReportBase(run.seconds, run.evaluations, corner)
 
     def _start(self) -> StartingPlans:
         """Return the plans to start from: those already published, else those of the runs that it starts from."""
@@ -257,7 +283,9 @@ class SearchJob:
             return StartingPlans(plans=tuple(self._shown.plans()))
         return self._starting
 
-    def _optimize(self, resume: Checkpoint | None, starting: StartingPlans) -> Result:
+    def _optimize(
+        self, resume: Checkpoint | None, starting: StartingPlans, corner: np.ndarray | None = None
+    ) -> Result:
         islands = self._task.islands if resume is None else resume.islands
         return search(
             self._task.graph,
@@ -274,6 +302,7 @@ class SearchJob:
             deadline=self._deadline,
             reserve=self._timer,
             prior=self._prior,
+            reported=self._reported(corner),
         )
 
     def _should_stop(self) -> bool:

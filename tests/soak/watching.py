@@ -105,23 +105,21 @@ class Watcher:
 def order_faults(run: str, events: list[EventRecord]) -> list[str]:
     """Return what is wrong with the order of a run's events: they are written by one attempt after the other.
 
-    Nothing follows the end. Within an attempt plans are evaluated, never taken back.
+    Nothing follows the end. Plans are evaluated and time is spent, neither is ever taken back.
     """
     early = [event.number for event in events[:-1] if event.ends_run]
     found = [f"run {run}: event {number} ends it, and others follow" for number in early]
-    attempt = evaluations = 0
+    attempt = 0
+    last = {"evaluations": 0, "seconds": 0.0}
     if not events or not events[-1].ends_run:
         found.append(f"run {run}: its last event does not end it")
     for event in events:
         if event.kind == "status":
             if event.data["attempt"] < attempt:
                 found.append(f"run {run}: event {event.number} is of an earlier attempt")
-            evaluations = 0 if event.data["attempt"] > attempt else evaluations
             attempt = max(attempt, event.data["attempt"])
         elif event.kind == "progress":
-            if event.data["evaluations"] < evaluations:
-                found.append(
-                    f"run {run}: event {event.number} has fewer evaluations than one before, in one attempt"
-                )
-            evaluations = event.data["evaluations"]
+            less = [name for name, value in last.items() if event.data[name] < value]
+            found += [f"run {run}: event {event.number} has fewer {name} than one before" for name in less]
+            last = {name: event.data[name] for name in last}
     return found

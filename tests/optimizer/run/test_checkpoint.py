@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import fields
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -185,6 +186,16 @@ def test_snapshots_come_now_and_then_and_at_the_end() -> None:
     watcher = Watcher()
     search(search=False, on_checkpoint=watcher)
     assert [(s.is_last, s.stopped) for s in watcher.snapshots] == [(True, "seeds")]
+
+
+def test_the_hypervolume_is_of_one_box_from_the_first_report_on(brief: tuple[Result, Watcher]) -> None:
+    result, watcher = brief
+    volumes = [snapshot.progress.hypervolume for snapshot in watcher.snapshots]
+    assert volumes[0] > 0
+    assert all(after >= before * (1 - 1e-6) for before, after in pairwise(volumes))
+    first, last = (snapshot.checkpoint().base for snapshot in (watcher.snapshots[0], watcher.snapshots[-1]))
+    assert first.corner is not None and np.array_equal(first.corner, last.corner)
+    assert list(result.history) == [snapshot.progress for snapshot in watcher.snapshots[1:]]
 
 
 def same(a: Any, b: Any) -> bool:

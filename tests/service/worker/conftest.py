@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,21 @@ def bench(store: Store) -> Bench:
 def plans(store: Store, run_id: str) -> dict[str, dict[str, float]]:
     """Return the costs of the plans on a run's frontier, by their ids."""
     return {plan.id: dict(plan.cost) for plan in store.runs.frontier(run_id)}
+
+
+def falls(store: Store, run_id: str) -> list[str]:
+    """Return what falls in the history of a run, over all its attempts, of what never should.
+
+    The archive keeps one of several plans that count as equal, so the hypervolume may fall by a trace.
+    """
+    history = store.runs.history(run_id)
+    traces = {"seconds": 0.0, "evaluations": 0.0, "hypervolume": 1e-6}
+    return [
+        f"{name} from {before[name]} to {after[name]}"
+        for before, after in pairwise(history)
+        for name, trace in traces.items()
+        if after[name] < before[name] - trace
+    ]
 
 
 def values(costs: dict[str, dict[str, float]]) -> np.ndarray:

@@ -13,7 +13,7 @@ from tapestry.service.store import LeaseLost
 from tapestry.service.worker.heartbeat import ClaimedJob, Drained
 from tests.cases import first, rotating
 from tests.service.programs import two_layers
-from tests.service.worker.conftest import OBJECTIVES, Bench, plans, values
+from tests.service.worker.conftest import OBJECTIVES, Bench, falls, plans, values
 
 
 def drain_at(monkeypatch: pytest.MonkeyPatch, bench: Bench, number: int) -> None:
@@ -34,9 +34,9 @@ def drain_at(monkeypatch: pytest.MonkeyPatch, bench: Bench, number: int) -> None
 def test_a_drained_run_goes_on_elsewhere_as_if_nothing_had_happened(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    undisturbed = bench.run(two_layers(width=256), verify="dry", evaluations=5000)
-
-    disturbed = bench.ask(two_layers(width=256), verify="dry", evaluations=5000)
+    """Check it with what runs have learned: the next attempt has the prior of the first, not what is newest by then."""
+    bench.run(two_layers(width=64), evaluations=500, verify="none")
+    disturbed = bench.ask(two_layers(width=256), verify="dry", evaluations=5000, prior="latest")
     first = bench.claim("first")
     with monkeypatch.context() as patch:
         drain_at(patch, bench, number)
@@ -45,14 +45,53 @@ def test_a_drained_run_goes_on_elsewhere_as_if_nothing_had_happened(
     visible = plans(bench.store, disturbed)
     assert visible
     bench.draining.clear()
+    undisturbed = bench.run(two_layers(width=256), verify="dry", evaluations=5000, prior="1")
     bench.store.jobs.release_owner("first")
     bench.do(bench.claim("second"))
 
-    final = plans(bench.store, disturbed)
-    assert bench.store.runs.get(disturbed).evaluations == bench.store.runs.get(undisturbed).evaluations
-    for plan_id, cost in visible.items():
-        beaten = (values(final) <= np.array([cost[name] for name in OBJECTIVES])).all(axis=1).any()
-        assert plan_id in final or beaten
+    runs = [bench.store.runs.get(run_id) for run_id in (disturbed, undisturbed)]
+    assert [run.options.prior for run in runs] == ["1", "1"]
+    assert runs[0].evaluations == runs[1].evaluations
+    assert plans(bench.store, disturbed) == plans(bench.store, undisturbed)
+    assert falls(bench.store, disturbed) == []
+
+
+def test_reports_go_on_where_a_search_starts_anew(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_id = bench.ask(two_layers(width=64), evaluations=2000, verify="none")
+    with monkeypatch.context() as patch:
+        drain_at(patch, bench, 3)
+        with pytest.raises(Drained):
+            bench.do(bench.claim("first"))
+    before = bench.store.runs.get(run_id)
+    bench.draining.clear()
+    bench.store.jobs.release_owner("first")
+    monkeypatch.setattr("tapestry.optimizer.run.initialization._release", lambda: "another")
+    with monkeypatch.context() as patch:
+        drain_at(patch, bench, 2)
+        with pytest.raises(Drained):
+            bench.do(bench.claim("second"))
+    bench.draining.clear()
+    bench.store.jobs.release_owner("second")
+
+    bench.do(bench.claim("third"))
+
+    run = bench.store.runs.get(run_id)
+    assert (run.status, run.attempt) == ("succeeded", 3)
+    assert run.evaluations >= before.evaluations + 2000
+    assert falls(bench.store, run_id) == []
+
+
+def test_a_prior_of_another_release_is_replaced_by_the_newest(bench: Bench) -> None:
+    wrong = bench.ask(two_layers(width=64), prior="7", evaluations=500, verify="none")
+    held = bench.claim("first")
+    with pytest.raises(ValueError, match="no prior 7"):
+        bench.do(held)
+
+    bench.store.jobs.release_owner("first")
+    bench.do(bench.claim("second"))
+
+    run = bench.store.runs.get(wrong)
+    assert (run.status, run.options.prior) == ("succeeded", "none")
 
 
 def at_phase(monkeypatch: pytest.MonkeyPatch, bench: Bench, phase: str, request: Callable[[], None]) -> None:

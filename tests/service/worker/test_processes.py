@@ -18,6 +18,7 @@ from tapestry.service.store import Store, WorkerHeartbeat
 from tapestry.teg.document import dumps
 from tests.service.processes import ROOT, Service, eventually
 from tests.service.programs import two_layers
+from tests.service.worker.conftest import falls
 from tests.service.worker.test_job_process import chain
 
 pytestmark = pytest.mark.slow
@@ -31,9 +32,10 @@ def url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path / 'service.db'}"
 
 
-def ask(service: Service, seconds: float) -> str:
+def ask(service: Service, seconds: float | None = None, evaluations: int | None = None) -> str:
     graph = service.post("/v1/graphs", json=json.loads(dumps(two_layers(width=256))))
-    body = {"graph_id": graph["id"], "mesh": "dgx-h100", "budget": {"seconds": seconds}, "fresh": True}
+    budget = {"seconds": seconds} if evaluations is None else {"evaluations": evaluations}
+    body = {"graph_id": graph["id"], "mesh": "dgx-h100", "budget": budget, "fresh": True}
     return str(service.post("/v1/runs", json=body)["id"])
 
 
@@ -61,23 +63,29 @@ def is_gone(pid: int) -> bool:
 
 
 def test_sigterm_drains_and_another_server_goes_on(tmp_path: Path, url: str) -> None:
+    """Check that a run goes on where it was, also one that has begun with what others had learned."""
     with Service(url, tmp_path / "log", "--islands", "1") as service:
+        assert service.wait_for_run(ask(service, evaluations=5000))["status"] == "succeeded"
         run_id = ask(service, LONG_S)
         wait_until_searching(service, run_id)
         before = service.get(f"/v1/runs/{run_id}/frontier")["plans"]
         assert service.stop() == 0
         store = Store(url)
+        assert store.runs.get(run_id).options.prior == "1"
+        reported = len(store.runs.history(run_id))
         assert store.runs.get(run_id).status == "queued"
         assert store.jobs.saved(run_id) is not None
         assert alive(store) == ()
 
         service.start()
-        eventually(lambda: store.runs.get(run_id).phase == "searching", 60, "the run goes on")
+        eventually(lambda: len(store.runs.history(run_id)) > reported + 2, 60, "the run goes on")
         assert store.runs.get(run_id).attempt == 2
         after = service.get(f"/v1/runs/{run_id}/frontier")["plans"]
         assert all(any(is_as_good(later, earlier) for later in after) for earlier in before)
         service.post(f"/v1/runs/{run_id}/cancel")
         assert service.wait_for_run(run_id)["status"] == "cancelled"
+        assert falls(store, run_id) == []
+        assert "anew" not in (tmp_path / "log").read_text()
         store.close()
 
 

@@ -19,7 +19,7 @@ const TEXTS = {
   plans: ["The size of the frontier: plans of which none is better than another in every objective.", NONE],
   checked: ["Of how many plans the sharding was proven, and memory and traffic were counted on the simulator. Plans are checked once the search is over.", "plans, of all on the frontier"],
   hypervolume: [
-    "The share of the objective space that the frontier dominates: of the box from nothing to 1.1 times the worst of the plans that this run found first, in each objective. 0 for nothing, 1 for the whole. A comparison of runs computes it again for all of them alike.",
+    "The share of the objective space that the frontier dominates: of the box from nothing to 1.1 times the worst of the plans that this run found first, in each objective. 0 for nothing, 1 for the whole. The box stays the same when another worker resumes the run. A comparison of runs computes it again for all of them alike.",
     "a share from 0 to 1",
   ],
   "worker attempts": ["How often a worker began this run. More than one means that a worker was lost; the next goes on from the last checkpoint.", NONE],
