@@ -81,7 +81,7 @@ def falls(store: Store, run_id: str) -> list[str]:
     The archive keeps one of several plans that count as equal, so the hypervolume may fall by a trace.
     """
     history = store.runs.history(run_id)
-    traces = {"seconds": 0.0, "evaluations": 0.0, "hypervolume": 1e-6}
+    traces = {"seconds": 0.0, "evaluations": 0.0, "hypervolume": 1e-4}
     return [
         f"{name} from {before[name]} to {after[name]}"
         for before, after in pairwise(history)
