@@ -22,6 +22,7 @@ from tapestry.optimizer.analysis.plan_traffic import (
     TensorRead,
     form_of,
 )
+from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.graph import Block
 from tapestry.teg.sharding.boundary import with_boundary
 from tapestry.teg.sharding.expand import ExplicitGraph
@@ -145,6 +146,7 @@ class _Tables:
         self.stored = _first_buffers(self.program)
         self.tensor_numbers = {name: k for k, name in enumerate(self.stored)}
         self.serving: dict[TensorRead, int] = {}
+        self.parts: dict[tuple[Spec, tuple[int, ...]], int] = {}  # elements on the device that has most
         for k, each in enumerate(traffic.redistributions):
             for read in each.reads:
                 self.serving.setdefault(read, k)
@@ -213,7 +215,16 @@ class _Tables:
             "sharding": [self._sharding(form.spec, form.shape) for _, form in forms],
             "layout": [form.layout for _, form in forms],
             "stage": [form.stage for _, form in forms],
+            "device_bytes": [self._device_bytes(name, form) for name, form in forms],
         }
+
+    def _device_bytes(self, name: str, form: StoredForm) -> int:
+        """Return the bytes of a tensor's elements on the device that has most of it."""
+        key = (form.spec, form.shape)
+        if key not in self.parts:
+            parts = boxes(form.spec, form.shape, self.shape)
+            self.parts[key] = int(np.prod(parts[..., 1] - parts[..., 0], axis=-1).max())
+        return self.parts[key] * item_bytes(self.graph.tensors[name].dtype)
 
     def redistributions(self) -> dict[str, Any]:
         """Return the columns of redistributions."""

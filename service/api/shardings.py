@@ -69,6 +69,7 @@ EXAMPLE: dict[str, Any] = {
         "sharding": [0, 0],
         "layout": ["", ""],
         "stage": [0, 0],
+        "device_bytes": [256, 256],
     },
     "redistributions": {
         "tensor": [1],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from tapestry.service.api.shardings import EXAMPLE
 from tapestry.service.plan_shardings import NONE, sharding_document
 from tapestry.service.sharding_words import words_of
 from tapestry.teg.builder import GraphBuilder
+from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.graph import Graph
 from tapestry.teg.sharding.boundary import with_boundary
 from tapestry.teg.sharding.expand import ExplicitGraph
@@ -30,6 +32,21 @@ def parts_of(document: dict[str, Any], number: int) -> np.ndarray:
     if not ranges:
         return np.zeros((0, 0, 2), dtype=np.int64)
     return np.stack([np.array(r["bounds"])[r["of_device"]] for r in ranges], axis=1)
+
+
+def check_device_bytes(found: dict[str, Any]) -> None:
+    """Compare what tensors take of a device with the ranges of every device, multiplied one by one."""
+    tensors = found["tensors"]
+    for dtype, number, most in zip(
+        tensors["dtype"], tensors["sharding"], tensors["device_bytes"], strict=True
+    ):
+        ranges = [found["ranges"][k] for k in found["shardings"][number]["ranges"]]
+        devices = len(ranges[0]["of_device"]) if ranges else 1
+        elements = []
+        for device in range(devices):
+            bounds = [each["bounds"][each["of_device"][device]] for each in ranges]
+            elements.append(math.prod(end - start for start, end in bounds))
+        assert most == max(elements) * item_bytes(dtype)
 
 
 def check_parts(document: dict[str, Any], program: ExplicitGraph) -> None:
@@ -69,6 +86,7 @@ def test_columns_have_the_parts_and_add_up_to_the_counts(name: str) -> None:
     assert np.sum(received) == total
     if found["mesh"]["links"] is not None:
         assert sum(found["mesh"]["links"]["bytes"]) == total
+    check_device_bytes(found)
     assert sum(found["blocks"]["flops"]) == found["totals"]["compute_flops"]
 
     reads = found["reads"]

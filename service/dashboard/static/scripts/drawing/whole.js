@@ -115,10 +115,11 @@ export function blockRows({ operators, types, blocks, edges, groups }) {
   /** @type {string[][]} */
   const reads = blocks.site.map(() => []);
   edges.from.forEach((from, k) => reads[edges.to[k]].push(blocks.site[from]));
-  const { seconds, received, split, stage } = blocks;
+  const { seconds, received, memory, split, stage } = blocks;
   const more = [
     { name: "time (s)", values: seconds },
     { name: "received (B)", values: received },
+    { name: "results on a device (B)", values: memory },
     { name: "split", values: split },
     { name: "stage", values: stage },
   ].filter(({ values }) => values !== undefined);

@@ -31,6 +31,9 @@ export function withSharding(drawing, columns) {
   Object.assign(drawing.blocks, {
     seconds: blocks.seconds,
     received,
+    memory: blocks.site.map((/** @type {string} */ _, /** @type {number} */ block) =>
+      columns.madeBy[block].reduce((sum, tensor) => sum + tensors.device_bytes[tensor], 0),
+    ),
     split: blocks.strategy.map((/** @type {number} */ number) => splitText(columns, number)),
     stage: columns.mesh.stages > 1 ? blocks.stage.map((/** @type {number} */ stage) => `stage ${stage}`) : undefined,
   });
