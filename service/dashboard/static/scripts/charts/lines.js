@@ -172,8 +172,8 @@ export class LineChart extends Figure {
     pen.beginPath();
     pen.arc(x, y, 3, 0, 2 * Math.PI);
     pen.fill();
-    const isLeft = x > (frame.left + frame.right) / 2;
     pen.font = font(11);
+    const isLeft = x - frame.left > pen.measureText(mark.name).width + 10; // at its right is what has the value
     pen.textAlign = isLeft ? "right" : "left";
     pen.textBaseline = "middle";
     pen.fillText(mark.name, x + (isLeft ? -7 : 7), Math.max(y, frame.top + 3));
