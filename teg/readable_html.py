@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tapestry.teg import readable
+from tapestry.teg.readable import SCALES
+from tapestry.teg.readable import column as terminal_column
+from tapestry.teg.readable import scale_of as terminal_scale
 
 MICRO = "µ"
 
 
 def scale_of(values: Sequence[float], unit: str) -> tuple[float, str]:
     """Return the factor and name of the unit in which the largest of these values is between 1 and 1000 or so."""
-    factor, name = readable.scale_of(values, unit)
+    factor, name = terminal_scale(values, unit)
     return factor, _in_html(name, unit)
 
 
@@ -23,9 +25,9 @@ def quantity(value: float, unit: str) -> str:
 
 def column(values: Sequence[float], unit: str) -> tuple[str, list[str]]:
     """Return a unit for a column, and its values as texts with equally many decimals."""
-    name, texts = readable.column(values, unit)
+    name, texts = terminal_column(values, unit)
     return _in_html(name, unit), texts
 
 
 def _in_html(name: str, unit: str) -> str:
-    return f"{MICRO}{unit}" if unit in readable.SCALES and name == f"u{unit}" else name
+    return f"{MICRO}{unit}" if unit in SCALES and name == f"u{unit}" else name
