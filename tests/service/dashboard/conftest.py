@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect, sync_playwright
 
+from tests.service.dashboard.posting import posted_graph, posted_run
 from tests.service.processes import Service
 
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
@@ -126,3 +127,29 @@ def idle_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     folder = tmp_path_factory.mktemp("idle")
     with Service(f"sqlite:///{folder / 'tapestry.db'}", folder / "log", "--no-worker") as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def addresses(service: Service) -> dict[str, str]:
+    """Return the addresses of all pages that have figures, of two ended runs and a batch."""
+    graph = posted_graph(service)
+    run, other = (posted_run(service, graph, seed=seed) for seed in (0, 1))
+    body = {"graphs": [graph], "meshes": ["dgx-h100"], "seeds": [0], "budget": {"evaluations": 2000}}
+    batch = service.post("/v1/batches", json=body)["id"]
+    assert {service.wait_for_run(each)["status"] for each in (run, other)} == {"succeeded"}
+    plans = [plan["id"] for plan in service.get(f"/v1/runs/{run}/frontier")["plans"]]
+    return {
+        "runs": "/",
+        "run": f"/runs/{run}",
+        "plan": f"/plans/{plans[0]}",
+        "program": f"/graphs/{graph}",
+        "compared plans": f"/compare?plans={plans[0]},{plans[-1]}",
+        "compared runs": f"/compare?runs={run},{other}",
+        "batches": "/batches",
+        "batch": f"/batches/{batch}",
+        "rules": "/rules",
+        "mesh": "/devices?mesh=dgx-h100",
+        "device": "/devices?device=h100-sxm5-80gb",
+        "layouts": "/layouts",
+        "new run": "/runs/new",
+    }

@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 
 from tests.service.dashboard.appearance import CONTRAST, SIDEWAYS, grave, printed_over
 from tests.service.dashboard.conftest import Open
-from tests.service.dashboard.test_pages import posted_graph, posted_run
+from tests.service.dashboard.posting import posted_graph, posted_run
 from tests.service.processes import Service
 
 pytestmark = pytest.mark.slow

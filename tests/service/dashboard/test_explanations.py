@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from tapestry.service.dashboard import STATIC
 from tests.service.dashboard.conftest import Open
-from tests.service.dashboard.test_pages import posted_graph, posted_run
+from tests.service.dashboard.whole_pages import whole_page
 from tests.service.processes import Service
 
 pytestmark = pytest.mark.slow
@@ -26,9 +26,21 @@ FIGURES = ", ".join(
         "[data-explain]",
     )
 )
-WITHOUT = """(figures) => [...document.querySelectorAll(figures)]
-    .filter((one) => one.checkVisibility() && !one.querySelector(".about"))
-    .map((one) => one.outerHTML.slice(0, 200))"""
+# Beside these: names of facts with a number, except sentences and code, and rows of tables in whose columns figures
+# have different units, unless the rows are named by their explanations.
+WITHOUT = """(figures) => {
+    const units = (cells) => new Set(cells.map((cell) => cell.dataset.unit));
+    const isMixed = (table) => [...table.tHead.rows[0].cells].some((_, k) =>
+        units([...table.tBodies[0].rows].flatMap((row) => row.cells[k]?.dataset.value ? [row.cells[k]] : [])).size > 1);
+    const facts = [...document.querySelectorAll("dl.facts dt:not(#sharding-words *, :has(+ dd code))")]
+        .filter((one) => /\\d/.test(one.nextElementSibling.innerText));
+    const tables = [...document.querySelectorAll("main table:not(.figure-table, .subject-table, .effects)")]
+        .filter(isMixed);
+    const rows = tables.flatMap((table) => [...table.querySelectorAll("tbody th[scope=row]")]);
+    return [...document.querySelectorAll(figures), ...facts, ...rows]
+        .filter((one) => one.checkVisibility() && !one.querySelector(".about"))
+        .map((one) => one.outerHTML.slice(0, 200) + (one.nextElementSibling?.innerText ?? ""));
+}"""
 TEXTS = """() => [...document.querySelectorAll("main .about")].map((button) => {
     button.click();
     const shown = document.querySelector("#explanation:popover-open");
@@ -39,50 +51,12 @@ TEXTS = """() => [...document.querySelectorAll("main .about")].map((button) => {
 })"""
 
 
-@pytest.fixture(scope="module")
-def addresses(service: Service) -> dict[str, str]:
-    """Return the addresses of all pages that have figures, of two ended runs and a batch."""
-    graph = posted_graph(service)
-    run, other = (posted_run(service, graph, seed=seed) for seed in (0, 1))
-    body = {"graphs": [graph], "meshes": ["dgx-h100"], "seeds": [0], "budget": {"evaluations": 2000}}
-    batch = service.post("/v1/batches", json=body)["id"]
-    assert {service.wait_for_run(each)["status"] for each in (run, other)} == {"succeeded"}
-    plans = [plan["id"] for plan in service.get(f"/v1/runs/{run}/frontier")["plans"]]
-    return {
-        "runs": "/",
-        "run": f"/runs/{run}",
-        "plan": f"/plans/{plans[0]}",
-        "program": f"/graphs/{graph}",
-        "compared plans": f"/compare?plans={plans[0]},{plans[-1]}",
-        "compared runs": f"/compare?runs={run},{other}",
-        "batches": "/batches",
-        "batch": f"/batches/{batch}",
-        "rules": "/rules",
-        "mesh": "/devices?mesh=dgx-h100",
-        "device": "/devices?device=h100-sxm5-80gb",
-        "layouts": "/layouts",
-        "new run": "/runs/new",
-    }
-
-
 def test_every_figure_of_every_page_is_explained(
     service: Service, addresses: dict[str, str], visit: Open
 ) -> None:
     missing: dict[str, list[str]] = {}
     for name, address in addresses.items():
-        page = visit(service, address)
-        page.wait_for_load_state("networkidle")
-        if name == "plan":  # sections that are loaded once they are near, and figures that come with a choice
-            for section in ("#memory", "#sharding", "#why-not"):
-                page.locator(section).scroll_into_view_if_needed()
-            expect(page.locator("#memory-roles tbody tr").first).to_be_visible()
-            page.locator("#sharding-site").fill("hidden")
-            page.locator("#sharding-site").press("Enter")
-            page.locator("#why-not-block").fill("hidden")
-            page.locator("#why-not-block").press("Enter")
-            page.locator("#why-not-table tbody .site").nth(1).click()
-            page.get_by_role("button", name="What each move changed").click()
-            expect(page.locator(".effects")).to_be_visible()
+        page = whole_page(visit, service, name, address)
         missing[name] = page.evaluate(WITHOUT, FIGURES)
         found = page.evaluate(TEXTS)
         assert found, f"{name} explains nothing"

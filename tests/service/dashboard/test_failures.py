@@ -13,8 +13,8 @@ from benchmarks.dashboard_runs import LiveRuns
 from tapestry.service.store import Store
 from tapestry.teg.document import dumps
 from tests.service.dashboard.conftest import Open
+from tests.service.dashboard.posting import posted_graph
 from tests.service.dashboard.test_live_runs import shows
-from tests.service.dashboard.test_pages import posted_graph
 from tests.service.processes import ROOT, Service
 from tests.service.programs import two_layers
 

@@ -14,7 +14,7 @@ from playwright.sync_api import Page, expect
 
 from tests.service.dashboard.conftest import Open
 from tests.service.dashboard.drawing import drag_along_the_first_axis
-from tests.service.dashboard.test_pages import posted_graph, posted_run
+from tests.service.dashboard.posting import posted_graph, posted_run
 from tests.service.processes import Service
 
 pytestmark = pytest.mark.slow

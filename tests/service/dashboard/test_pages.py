@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from playwright.sync_api import expect
 
 from tapestry.teg.document import dumps
 from tests.service.dashboard.conftest import Open
+from tests.service.dashboard.posting import posted_graph, posted_run
 from tests.service.processes import Service
 from tests.service.programs import two_layers
 
@@ -21,17 +21,6 @@ pytestmark = pytest.mark.slow
 HOSTILE = """<img src=x onerror="document.title='broken'"><b>bold</b>"""
 NOT_FOUND = ("status of 404",)
 ENDING_MS = 120_000
-
-
-def posted_graph(service: Service, name: str = "two layers", site: str = "hidden") -> str:
-    document = dumps(replace(two_layers(), name=name)).replace('"hidden"', json.dumps(site))
-    answer = service.post("/v1/graphs", content=document, headers={"Content-Type": "application/json"})
-    return str(answer["id"])
-
-
-def posted_run(service: Service, graph_id: str, **more: object) -> str:
-    body = {"graph_id": graph_id, "mesh": "dgx-h100", "budget": {"evaluations": 2000}, **more}
-    return str(service.post("/v1/runs", json=body)["id"])
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +86,7 @@ def test_the_plans_table_is_sorted_by_a_click_and_saved_as_csv(
     assert shown == [plan["id"] for plan in order]
 
     with page.expect_download() as download:
-        page.get_by_role("button", name="CSV").click()
+        page.get_by_role("button", name="CSV of Plans").click()
     download.value.save_as(tmp_path / "frontier.csv")
     head, *lines = (tmp_path / "frontier.csv").read_text().splitlines()
     assert head.startswith("plan,time_s,peak_memory_bytes,") and head.endswith(
@@ -278,7 +267,7 @@ def test_the_error_of_the_time_is_shown(service: Service, hostile_run: str, visi
 def test_leads_are_shown_with_what_they_rest_on(service: Service, hostile_run: str, visit: Open) -> None:
     plans = service.get(f"/v1/runs/{hostile_run}/frontier")["plans"]
     page = visit(service, f"/runs/{hostile_run}")
-    expect(page.locator(".plan-table thead").get_by_role("button", name="lead")).to_be_visible()
+    expect(page.locator(".plan-table thead [data-key=lead]")).to_be_visible()
     for plan in plans:
         row = page.locator(f'.plan-table tr[data-plan="{plan["id"]}"]')
         lead = plan["lead"]

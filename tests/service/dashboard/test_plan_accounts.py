@@ -13,7 +13,7 @@ from tapestry.service.store import Store
 from tests.service.dashboard.conftest import Open
 from tests.service.dashboard.drawing import shades
 from tests.service.processes import Service
-from tests.service.programs import costed_run, two_layers
+from tests.service.programs import costed_run, finished_run, two_layers
 
 pytestmark = pytest.mark.slow
 
@@ -269,13 +269,18 @@ def test_a_form_cannot_be_sent_before_its_page_is_ready(
     expect(whole).not_to_have_attribute("aria-busy", "true")
 
 
-def test_decisions_are_saved_as_they_were_searched(idle_service: Service, plan: str, visit: Open) -> None:
+def test_decisions_are_saved_as_they_were_searched(idle_service: Service, visit: Open) -> None:
+    store = Store(idle_service.database_url)
+    run = finished_run(two_layers())
+    plan = f"{store.runs.save_finished(run)}-{run.result.frontier[1].id}"
+    store.close()
     blocks = idle_service.get(f"/v1/plans/{plan}")["placements"]["blocks"]
+    assert blocks
     page = visit(idle_service, f"/plans/{plan}")
-    for search, names in (("", set(blocks)), ("hidden", {name for name in blocks if "hidden" in name})):
+    for search, names in (("", set(blocks)), ("y", {name for name in blocks if "y" in name})):
         page.locator("#search").fill(search)
         with page.expect_download() as download:
-            page.locator("#decisions-save").get_by_role("button", name="CSV").click()
+            page.get_by_role("button", name="CSV of Decisions").click()
         saved = {row["block"]: row for row in csv.DictReader(download.value.path().read_text().splitlines())}
         assert saved.keys() == names
         assert all(row["strategy"] == blocks[name]["strategy"] for name, row in saved.items())
@@ -342,7 +347,7 @@ def test_why_a_block_is_not_placed_otherwise(idle_service: Service, plan: str, v
     expect(page.locator("#why-not-words")).to_contain_text("below 800.0 µs, as is proven")
 
     with page.expect_download() as download:
-        section.get_by_role("button", name="CSV").click()
+        section.get_by_role("button", name="CSV of Alternatives of y").click()
     saved = list(csv.DictReader(download.value.path().read_text().splitlines()))
     costs = [float(row["time_s (s)"]) for row in saved]
     assert costs == [one["cost"]["time_s"] for one in (found["current"], *found["alternatives"])]

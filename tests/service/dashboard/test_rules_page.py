@@ -47,7 +47,7 @@ def test_the_drawings_of_a_rule_are_saved_beside_each_other(idle_service: Servic
     width, height = (2 * int(drawing.get(side, "")) for side in ("width", "height"))
     assert struct.unpack(">II", saved["PNG"][16:24]) == (width, height)
     assert len(saved["PNG"]) > 4000, "something is painted"
-    assert saved["CSV"].decode().splitlines()[0] == "on this example,before,after"
+    assert saved["CSV"].decode().splitlines()[0] == "on this example,unit,before,after"
 
 
 def test_keys_and_an_address_lead_to_rules(idle_service: Service, visit: Open) -> None:

@@ -19,7 +19,8 @@ let opener = null;
 export function about(name) {
   const found = explanationOf(name);
   if (!found) return null;
-  return element("button", { type: "button", class: "about", data: { about: name }, "aria-label": "What is this?", title: `What is “${found.title}”?`, "aria-expanded": "false" });
+  const question = `What is ${found.title}?`;
+  return element("button", { type: "button", class: "about", data: { about: name }, "aria-label": question, title: question, "aria-expanded": "false" });
 }
 
 /** The place of the one explanation that is shown. @returns {HTMLElement} */

@@ -38,6 +38,25 @@ export async function get(path, signal) {
   return answerOf(response.status, await response.text());
 }
 
+const MOST_PER_PAGE = 200;
+
+/**
+ * All items of a list that the service answers page by page.
+ * @param {string} path
+ * @param {Record<string, string>} [query]
+ * @returns {Promise<any[]>}
+ */
+export async function getAll(path, query = {}) {
+  const all = [];
+  const wanted = new URLSearchParams({ ...query, limit: String(MOST_PER_PAGE) });
+  for (;;) {
+    const { items, next } = await get(`${path}?${wanted}`);
+    all.push(...items);
+    if (!next) return all;
+    wanted.set("cursor", next);
+  }
+}
+
 /**
  * What is at a path, as a file.
  * @param {string} path

@@ -5,7 +5,7 @@
 
 import { about } from "./about.js";
 import { element, fill } from "./dom.js";
-import { explained, figure, meterCell, numberHead, rowOf, tableOf } from "./tables.js";
+import { explained, figure, figureIn, meterCell, numberHead, rowOf, tableOf } from "./tables.js";
 import { column, plain, quantity } from "./units.js";
 
 /** @typedef {{name: string, unit: string, title: string, description?: string}} Objective */
@@ -26,16 +26,16 @@ export function showCosts(place, cost, others, catalog, chosen, memory) {
     const scale = column([cost[name], best], unit);
     const ratio = best > 0 ? cost[name] / best : cost[name] === best ? 1 : Infinity;
     const cells = [
-      figure(scale.write(cost[name]), ratio === 1 ? "best" : ""),
-      figure(scale.write(best)),
+      figureIn(scale, cost[name], ratio === 1 ? "best" : ""),
+      figureIn(scale, best),
       element("td", {}, scale.name),
-      figure(comparison(ratio)),
+      figure(comparison(ratio), ratio),
       meterCell(ratio === Infinity ? 0 : 1 / ratio),
     ];
     return rowOf(explained(title, `cost: ${name}`), cells, { class: chosen.includes(name) ? "" : "muted" });
   });
   const heads = ["", numberHead("this plan"), numberHead("best of the run"), "", numberHead("of the best"), "near to it"];
-  fill(place, tableOf(heads, rows, { label: "Costs", kind: "costs" }), ...memoryLine(memory));
+  fill(place, tableOf(heads, rows, "Costs", { kind: "costs" }), ...memoryLine(memory));
 }
 
 /** @param {Record<string, number>} memory */

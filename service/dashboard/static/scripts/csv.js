@@ -28,6 +28,21 @@ export function frontierRows(plans) {
   return [["plan", ...costs, "cost_model", "feasible", ...decisions], ...rows];
 }
 
+/** Runs as rows, values in base units. @param {any[]} runs @returns {unknown[][]} */
+export function runRows(runs) {
+  const costs = [...new Set(runs.flatMap(({ best }) => Object.keys(best)))];
+  const budget = ["seconds", "evaluations", "deadline_seconds"];
+  const heads = ["run", "program", "graph_id", "mesh", "status", ...costs.map((name) => `least ${name}`), "plans", "hypervolume", "seconds", "evaluations"];
+  const rows = runs.map((run) => [
+    ...[run.id, run.graph, run.graph_id, run.mesh, run.status],
+    ...costs.map((name) => run.best[name]),
+    ...[run.front, run.hypervolume, run.seconds, run.evaluations],
+    ...budget.map((name) => run.budget[name]),
+    ...[run.created_at, run.started_at, run.ended_at, run.tags.join(" "), run.notes],
+  ]);
+  return [[...heads, ...budget.map((name) => `budget ${name}`), "created_at", "started_at", "ended_at", "tags", "notes"], ...rows];
+}
+
 /** Rows as text. @param {unknown[][]} rows @returns {string} RFC 4180 */
 export function csvOf(rows) {
   return rows.map((row) => `${row.map(cell).join(",")}\r\n`).join("");

@@ -6,22 +6,22 @@
 import { keepChoice } from "./address.js";
 import { grouped, matching, usual } from "./decisions.js";
 import { byId, element, fill, say, throttled } from "./dom.js";
-import { csvButton } from "./saving.js";
-import { tableOf } from "./tables.js";
+import { showTable } from "./tables.js";
 import { plain, several } from "./units.js";
 
 /** @typedef {import("./decisions.js").Decision} Decision */
 
 const AT_ONCE = 300; // rows; more come with a button
 
-/** @param {Decision[]} decisions @param {string} plan for the names of files */
-export function showDecisions(decisions, plan) {
+/** @param {Decision[]} decisions */
+export function showDecisions(decisions) {
   let limit = AT_ONCE;
   const common = usual(decisions);
   const count = decisions.filter(({ more }) => more === common).length;
   say(byId("usual"), common && `Of ${several(decisions.length, "block")} ${plain(count)} have this beyond their strategy, and no note of it below: ${common}.`);
   byId("usual").hidden = !common;
-  const frame = byId("decisions");
+  const [shown, more] = [element("div"), element("div")];
+  fill(byId("decisions"), shown, more);
   const search = byId("search");
   const fold = byId("fold");
   const redraw = () => {
@@ -36,13 +36,9 @@ export function showDecisions(decisions, plan) {
         ? several(found.length, "block")
         : `${plain(found.length)} of ${several(decisions.length, "block")}`,
     );
-    fill(
-      frame,
-      found.length
-        ? tableOf(["", "block", "", "strategy"], rows.flat(), { kind: "decisions" })
-        : element("p", { class: "empty" }, "No block is called so."),
-      groups.length > limit ? element("p", { class: "empty" }, moreButton(groups.length)) : null,
-    );
+    if (found.length) showTable(shown, ["", "block", "", "strategy"], rows.flat(), "Decisions", { kind: "decisions", file });
+    else fill(shown, element("p", { class: "empty" }, "No block is called so."));
+    fill(more, groups.length > limit ? element("p", { class: "empty" }, moreButton(groups.length)) : null);
   };
   const moreButton = (/** @type {number} */ total) =>
     element(
@@ -50,11 +46,10 @@ export function showDecisions(decisions, plan) {
       { type: "button", class: "button small", onclick: () => ((limit = total), redraw()) },
       `Show all ${plain(total)}`,
     );
-  const rows = () => matching(decisions, search.value).map(({ site, kind, strategy, more }) => [site, kind, strategy, more]);
-  fill(
-    byId("decisions-save"),
-    csvButton(() => `${plan}.decisions`, () => [["block", "role and type", "strategy", "copies and layouts"], ...rows()]),
-  );
+  const file = () => [
+    ["block", "role and type", "strategy", "copies and layouts"],
+    ...matching(decisions, search.value).map(({ site, kind, strategy, more }) => [site, kind, strategy, more]),
+  ];
   search.addEventListener("input", throttled(redraw, 120));
   fold.addEventListener("change", redraw);
   keepChoice("decisions", search);

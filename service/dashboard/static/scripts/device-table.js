@@ -4,7 +4,7 @@
  */
 
 import { element, fill } from "./dom.js";
-import { figure, meterCell, rowOf, scrolling, tableOf } from "./tables.js";
+import { figureIn, meterCell, rowOf, scrolling, shareOf, tableOf } from "./tables.js";
 import { column, percent, rounded } from "./units.js";
 
 /**
@@ -36,22 +36,22 @@ export function showDevices(place, counts, trace, capacity) {
       trace && trace.end ? (busyBy?.get(device)?.[stream] ?? 0) / trace.end : 0,
     );
     const shares = trace
-      ? busy.flatMap((share, stream) => pair(percent(share), share, stream ? "second" : ""))
+      ? busy.flatMap((share, stream) => pair(shareOf(share), share, stream ? "second" : ""))
       : [];
     return rowOf(nameBy?.get(device) ?? String(device), [
       ...shares,
-      ...pair(memory.write(peak), peak / most, ""),
-      ...pair(traffic.write(received[device]), received[device] / largest, "second"),
+      ...pair(figureIn(memory, peak), peak / most, ""),
+      ...pair(figureIn(traffic, received[device]), received[device] / largest, "second"),
     ]);
   });
   const note = capacity
     ? `The largest peak is ${percent(most / capacity)} of a device's ${rounded(capacity, "GB")}.`
     : "";
-  const table = tableOf(heads, rows, { label: "Devices" });
-  fill(place, scrolling(table, "What each device did", "tall"), element("p", { class: "muted small" }, note));
+  const table = tableOf(heads, rows, "What each device did");
+  fill(place, scrolling(table, "tall"), element("p", { class: "muted small" }, note));
 }
 
-/** @param {string} text @param {number} share @param {string} kind */
-function pair(text, share, kind) {
-  return [figure(text), meterCell(share, kind)];
+/** @param {Element} cell @param {number} share @param {string} kind */
+function pair(cell, share, kind) {
+  return [cell, meterCell(share, kind)];
 }

@@ -5,7 +5,7 @@
 
 import { element, fill } from "./dom.js";
 import { meter } from "./meters.js";
-import { numberHead, scrolling, tableOf } from "./tables.js";
+import { figure, figureIn, numberHead, scrolling, tableOf } from "./tables.js";
 import { column, plain } from "./units.js";
 
 /** @typedef {{rule: string, place: string | string[], choice: string}} Move */
@@ -42,19 +42,23 @@ export function showEffects(place, explanation, catalog) {
       { class: "total" },
       element("td"),
       element("th", { scope: "row", colspan: 2 }, title),
-      shown.map((one) => element("td", { class: "number" }, one.write(cost[one.objective.name]))),
+      shown.map((one) => figureIn(one, cost[one.objective.name])),
       lost ? element("td") : null,
     );
   const rows = steps.map((step, k) =>
     element(
       "tr",
       { data: { move: step.first } },
-      element("td", { class: "number muted" }, numbers(step)),
+      figure(numbers(step), step.first, "", "muted"),
       element("th", { scope: "row", title: summaries(step, explanation.rules) }, rules(step)),
       element("td", { class: "small" }, where(step)),
       shown.map((one) => effect(step, one)),
-      lost ? element("td", { class: "number small" }, lost.texts[k], nor(step)) : null,
+      lost ? figure([lost.texts[k], nor(step)], lost.values[k], lost.unit, "small") : null,
     ),
+  );
+  const file = () => effectRows(
+    explanation,
+    shown.map((/** @type {ReturnType<typeof scaled>} */ { objective }) => objective),
   );
   const all = [ends("as imported", explanation.start), rows, ends("this plan", explanation.cost)].flat();
   fill(
@@ -68,7 +72,7 @@ export function showEffects(place, explanation, catalog) {
             : "The history ends at other costs than were stored: the plan was found by another release.",
         )
       : null,
-    scrolling(tableOf(heads, all, { kind: "effects" }), "What each move changed", "tall"),
+    scrolling(tableOf(heads, all, "What each move changed", { kind: "effects", file }), "tall"),
     element(
       "p",
       { class: "muted small" },
@@ -76,6 +80,22 @@ export function showEffects(place, explanation, catalog) {
         "nor those that build on it, which are named below the figure.",
     ),
   );
+}
+
+/** The steps with exact figures. @param {any} explanation @param {Objective[]} objectives @returns {unknown[][]} */
+function effectRows({ start, cost, steps }, objectives) {
+  const of = (/** @type {Record<string, number> | null} */ values) => objectives.map(({ name }) => values?.[name]);
+  const heads = ["change", "then", "change without it"].flatMap((what) => objectives.map(({ name, unit }) => `${name}: ${what}${unit && ` (${unit})`}`));
+  const none = objectives.map(() => "");
+  return [
+    ["first move", "last move", "rules", "places", ...heads],
+    ["", "", "as imported", "", ...none, ...of(start), ...none],
+    ...steps.map((/** @type {Step} */ step) => [
+      ...[step.first, step.first + step.moves.length - 1, rules(step), step.moves.flatMap((move) => move.place).join(" ")],
+      ...[...of(step.effect), ...of(step.cost), ...of(step.without)],
+    ]),
+    ["", "", "this plan", "", ...none, ...of(cost), ...none],
+  ];
 }
 
 /** How an objective's values are written, and its largest change. @param {any} explanation @param {Step[]} steps @param {Objective} objective */
@@ -89,16 +109,11 @@ function scaled(explanation, steps, objective) {
 /** @param {Step} step @param {ReturnType<typeof scaled>} one */
 function effect(step, one) {
   const change = step.effect[one.objective.name];
-  if (change === 0) return element("td", { class: "number muted" }, "·");
+  if (change === 0) return figure("·", 0, one.unit, "muted");
   const before = step.cost[one.objective.name] - change;
   const bar = meter(Math.abs(change) / one.largest, change < 0 ? "good" : "bad");
-  return element(
-    "td",
-    { class: "number effect" },
-    signed(one.write(change), change),
-    before ? element("span", { class: "muted small" }, ` ${share(change / before)}`) : null,
-    bar,
-  );
+  const beside = before ? element("span", { class: "muted small" }, ` ${share(change / before)}`) : null;
+  return figure([signed(one.write(change), change), beside, bar], change, one.unit, "effect");
 }
 
 /** What the plan would lose of its first cost. @param {Step[]} steps @param {ReturnType<typeof scaled>} one */
@@ -111,7 +126,7 @@ function losses(steps, one) {
   const texts = values.map((value) =>
     value === undefined ? "" : value === 0 ? "·" : signed(scale.write(value), value),
   );
-  return { name: scale.name, texts };
+  return { name: scale.name, unit: scale.unit, values, texts };
 }
 
 /** Which later moves build on a step, a few of them by number. @param {Step} step */

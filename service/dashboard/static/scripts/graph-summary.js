@@ -5,7 +5,7 @@
 
 import { element } from "./dom.js";
 import { pairs } from "./pairs.js";
-import { figure, meterCell, numberHead, rowOf, tableOf } from "./tables.js";
+import { countOf, meterCell, numberHead, rowOf, tableOf } from "./tables.js";
 import { count, percent, plain, quantity } from "./units.js";
 
 /** @param {any} graph */
@@ -29,9 +29,9 @@ export function operatorTable(operators) {
   const rows = Object.entries(operators);
   const most = Math.max(1, ...rows.map(([, number]) => number));
   const body = rows.map(([name, number]) =>
-    rowOf(name, [figure(plain(number)), meterCell(number / most)]),
+    rowOf(name, [countOf(number), meterCell(number / most)]),
   );
-  return tableOf(["operator", numberHead("blocks"), { name: "", isMeter: true }], body);
+  return tableOf(["operator", numberHead("blocks"), { name: "", isMeter: true }], body, "Operators");
 }
 
 /** @param {any[]} sources */
@@ -53,5 +53,5 @@ export function sourceTable(sources) {
       ),
     );
   });
-  return tableOf(["input", "role", "type", "shape"], body);
+  return tableOf(["input", "role", "type", "shape"], body, "Inputs");
 }

@@ -6,9 +6,10 @@
 import { addressedOrder, keepOrder } from "./address.js";
 import { pages } from "./api.js";
 import { checkChips, markChip, originChip } from "./badges.js";
+import { frontierRows } from "./csv.js";
 import { element, fill } from "./dom.js";
 import { originText, originWord, sourceOf, stagesText } from "./marks.js";
-import { inOrder, showSortHeads } from "./tables.js";
+import { inOrder, showSortHeads, sortedTable } from "./tables.js";
 import { leadCell } from "./time-errors.js";
 import { column, plain } from "./units.js";
 
@@ -93,8 +94,9 @@ export class PlanTable {
     this.onPoint = onPoint;
     /** @type {import("./tables.js").Order} */
     this.order = addressedOrder("sort", { key: "", isAscending: true });
-    this.head = element("tr");
-    this.body = element("tbody");
+    const { table, head, body } = sortedTable("Plans", { kind: "plan-table", file: () => frontierRows(this.content?.plans ?? []) });
+    this.head = head;
+    this.body = body;
     /** @type {Map<string, {row: HTMLTableRowElement, plan: Plan, look: string}>} */
     this.rows = new Map();
     /** @type {HTMLTableRowElement | undefined} */
@@ -103,7 +105,7 @@ export class PlanTable {
       onPoint(event.target.closest("tr")?.dataset.plan ?? null),
     );
     this.body.addEventListener("pointerleave", () => onPoint(null));
-    fill(place, element("table", { class: "plan-table" }, element("thead", {}, this.head), this.body));
+    fill(place, table);
     this.headKey = "";
   }
 

@@ -4,7 +4,7 @@
  */
 
 import { element, fill } from "./dom.js";
-import { explained, figure, numberHead, rowOf, scrolling, tableOf } from "./tables.js";
+import { explained, figure, figureIn, numberHead, rowOf, scrolling, SHARE, tableOf } from "./tables.js";
 import { column, percent, several } from "./units.js";
 
 /** @typedef {{structures: number, views: string[], schedule_orders: string[], devices: string[],
@@ -25,7 +25,7 @@ export function showBounds(place, bounds, catalog) {
   const rows = Object.entries(bounds).map(([name, bound]) => row(name, bound, catalog));
   const [{ scope }] = Object.values(bounds);
   const words = element("p", { class: "muted small" }, scopeText(scope));
-  fill(place, scrolling(tableOf(heads, rows), "Proven bounds"), words);
+  fill(place, scrolling(tableOf(heads, rows, "Proven bounds")), words);
 }
 
 /** @param {string} name @param {Bound} found @param {import("./cost-table.js").Objective[]} catalog */
@@ -33,10 +33,10 @@ function row(name, { bound, best, gap }, catalog) {
   const known = catalog.find((objective) => objective.name === name);
   const scale = column(best === null ? [bound] : [best, bound], known?.unit ?? "");
   return rowOf(explained(known?.title ?? name, `cost: ${name}`), [
-    figure(best === null ? "–" : scale.write(best)),
-    figure(scale.write(bound)),
+    best === null ? figure("–", null) : figureIn(scale, best),
+    figureIn(scale, bound),
     element("td", {}, scale.name),
-    figure(gapText(gap)),
+    figure(gapText(gap), gap, SHARE),
   ]);
 }
 

@@ -5,7 +5,7 @@
 
 import { element, fill } from "./dom.js";
 import { meter } from "./meters.js";
-import { tableOf } from "./tables.js";
+import { figure, rowOf, showTable } from "./tables.js";
 import { count, plain } from "./units.js";
 
 /**
@@ -22,13 +22,15 @@ export function showRules(place, rules) {
   const best = Math.max(1, ...rows.map(([, rule]) => rule.improved));
   const ofBar = (/** @type {string} */ name, kind = "") => ({ name: element("span", { class: `legend ${kind}` }, name), isNumber: true, about: name });
   const body = rows.map(([name, { applied, improved }]) =>
-    element(
-      "tr",
-      {},
-      element("th", { scope: "row", title: name }, name),
-      element("td", { class: "number", title: plain(applied) }, count(applied), meter(applied / most)),
-      element("td", { class: "number", title: plain(improved) }, count(improved), meter(improved / best, "second")),
-    ),
+    rowOf(element("span", { title: name }, name), [
+      barred(applied, applied / most),
+      barred(improved, improved / best, "second"),
+    ]),
   );
-  fill(place, tableOf(["rule", ofBar("applied"), ofBar("improved", "second")], body));
+  return showTable(place, ["rule", ofBar("applied"), ofBar("improved", "second")], body, "Rules");
+}
+
+/** A count above its bar. @param {number} number @param {number} share @param {string} [kind] of the bar */
+function barred(number, share, kind) {
+  return figure([element("span", { title: plain(number) }, count(number)), meter(share, kind)], number);
 }

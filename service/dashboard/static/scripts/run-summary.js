@@ -98,7 +98,7 @@ export function showRequest(place, run) {
     place,
     pairs([
       ["Program", element("a", { href: pages.graph(run.graph_id) }, run.graph)],
-      ["Mesh", meshLine(run)],
+      ["Mesh", meshLine(run), "run: mesh"],
       ["Begins at", source],
       ...options,
     ]),
@@ -134,8 +134,8 @@ export function showMaking(place, run) {
       ["Another minute", expectation(run.expected)],
       ["Worker attempts", run.attempt ? String(run.attempt) : null],
       ["Took", timings.join(", ")],
-      ["On", name ? `${name}, ${system} ${machine}, ${cores} cores` : null],
-      ["With", versions.join(", ")],
+      ["On", name ? `${name}, ${system} ${machine}, ${cores} cores` : null, "run: on"],
+      ["With", versions.join(", "), "run: with"],
     ]),
   );
 }

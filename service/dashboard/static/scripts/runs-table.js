@@ -6,8 +6,10 @@
 import { about } from "./about.js";
 import { pages } from "./api.js";
 import { statusBadge } from "./badges.js";
+import { runRows } from "./csv.js";
 import { element, fill } from "./dom.js";
 import { isEnded } from "./run-state.js";
+import { csvButton } from "./saving.js";
 import { sparkline } from "./sparkline.js";
 import { age, clock, count, duration, plain, quantity } from "./units.js";
 
@@ -110,8 +112,8 @@ const COLUMNS = [
 export class RunsTable {
   /**
    * @param {Element} place
-   * @param {{onSort: (sort: string) => void, onSelect: () => void, onTag: (tag: string) => void} | null} [listeners] without,
-   *   the runs cannot be sorted or selected, and a tag leads to the list of all runs that have it
+   * @param {{onSort: (sort: string) => void, onSelect: () => void, onTag: (tag: string) => void, all: () => Promise<any[]>} | null} [listeners]
+   *   `all` has the runs of all pages; without listeners, the runs cannot be sorted or selected, and a tag leads to the list of all runs that have it
    */
   constructor(place, listeners = null) {
     this.isPlain = listeners === null;
@@ -129,9 +131,10 @@ export class RunsTable {
     this.all = element("input", { type: "checkbox", "aria-label": "Select all runs of this page" });
     this.all.addEventListener("change", () => this.#selectAll(this.all.checked));
     const heads = COLUMNS.map((column) => this.#headOf(column));
+    heads[0].append(csvButton("Runs", async () => runRows(listeners ? await listeners.all() : this.runs)));
     const all = element("th", { scope: "col", class: "select-cell" }, this.all);
     fill(this.head, this.isPlain ? null : all, ...heads);
-    this.table = element("table", { class: "runs-table" }, element("thead", {}, this.head), this.body);
+    this.table = element("table", { class: "runs-table", "aria-label": "Runs" }, element("thead", {}, this.head), this.body);
     fill(place, this.table);
   }
 

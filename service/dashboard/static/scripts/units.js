@@ -66,6 +66,9 @@ const SCALES = {
   ],
 };
 
+/** How the values of a column are written: the name and the factor of their unit, and the unit that values are in.
+ * @typedef {{name: string, factor: number, unit: string, write: (value: number) => string}} Scale */
+
 /** Units whose whole values are counts, written without decimals. */
 const COUNTED = ["B", "flop", ""];
 
@@ -162,13 +165,13 @@ export function rounded(value, unit) {
  * these decimals would show as zero has its own, and scientific notation where it is below `LEAST`.
  * @param {number[]} values
  * @param {string} unit
- * @returns {{name: string, factor: number, write: (value: number) => string}}
+ * @returns {Scale}
  */
 export function column(values, unit) {
   const { factor, name } = scaleOf(values, unit);
   const isCount = factor === 1 && COUNTED.includes(unit) && values.every(Number.isInteger);
   const decimals = isCount ? 0 : decimalsOf(values.map((value) => value / factor));
-  return { name, factor, write: (value) => number(value / factor, decimals) };
+  return { name, factor, unit, write: (value) => number(value / factor, decimals) };
 }
 
 /** @param {number} value @param {number} decimals */

@@ -5,7 +5,7 @@
 
 import { checkChip, checksOf } from "./badges.js";
 import { element, fill } from "./dom.js";
-import { numberHead, scrolling, tableOf } from "./tables.js";
+import { explained, figure, numberHead, rowOf, scrolling, tableOf } from "./tables.js";
 import { plain } from "./units.js";
 
 const METHODS = { simulated: "while the plan ran with numbers", dry: "without numbers" };
@@ -21,17 +21,14 @@ export function showVerification(place, verified) {
   const { sharding, memory, traffic, values } = verified;
   const words = checksOf(verified).map((check) => element("li", {}, checkChip(check), ` ${check.why}`));
   const rows = [
-    ["peak memory", memory],
-    ["traffic", traffic],
-  ].map(([name, { predicted, counted }]) =>
-    element(
-      "tr",
-      {},
-      element("th", { scope: "row" }, name),
-      element("td", { class: "number" }, plain(predicted)),
-      element("td", { class: "number" }, plain(counted)),
+    ["peak memory", "peak_memory_bytes", memory],
+    ["traffic", "traffic_bytes", traffic],
+  ].map(([title, name, { predicted, counted }]) =>
+    rowOf(explained(title, `cost: ${name}`), [
+      figure(plain(predicted), predicted, "B"),
+      figure(plain(counted), counted, "B"),
       element("td", {}, predicted === counted ? "✓ equal" : element("span", { class: "fault" }, "different")),
-    ),
+    ]),
   );
   const heads = ["", numberHead("predicted", "B"), numberHead("counted", "B"), ""];
   const errors = Object.entries(values?.max_error ?? {}).map(
@@ -47,7 +44,7 @@ export function showVerification(place, verified) {
           sharding.issues.map((/** @type {string} */ issue) => element("li", {}, issue)),
         )
       : null,
-    scrolling(tableOf(heads, rows, { label: "Predicted and counted bytes" }), "Predicted and counted bytes"),
+    scrolling(tableOf(heads, rows, "Predicted and counted bytes")),
     element(
       "p",
       { class: "muted small" },

@@ -18,7 +18,7 @@ export function figureRow(title, values, unit, { isMore = false, isRanked = true
   const cells = values.map((value, k) =>
     value === undefined ? "–" : [element("div", {}, scale.write(value)), k ? element("div", { class: "difference small" }, difference(value, values[0])) : null],
   );
-  return { title, unit: scale.name, cells, bests: values.map((value) => isRanked && value === best && known.some((one) => one !== best)), isMuted, about };
+  return { title, unit: scale.name, cells, values, base: unit, bests: values.map((value) => isRanked && value === best && known.some((one) => one !== best)), isMuted, about };
 }
 
 /** How a value differs from another, in percent or as a factor. @param {number} value @param {number | undefined} from */

@@ -140,15 +140,16 @@ class OverTime {
   /** What each plan does at a moment; without one, at its peak. @param {number | null} time */
   #moments(time) {
     const live = this.curves.map((one) => {
-      if (!one) return "–";
-      if (time === null) return quantity(one.peak, "B");
+      if (!one || time === null) return one?.peak;
       const k = lastUpTo(one.x, time);
-      return k < 0 || time > one.end ? "–" : quantity(one.y[k], "B");
+      return k < 0 || time > one.end ? undefined : one.y[k];
     });
+    const ends = this.traces.map((trace) => trace?.end);
+    const written = (/** @type {(number | undefined)[]} */ values, /** @type {string} */ base) => ({ values, base, cells: values.map((value) => (value === undefined ? "–" : quantity(value, base))) });
     const doing = this.traces.map((trace) => (trace && time !== null ? doingAt(trace, time) : "–"));
     const rows = [
-      { title: time === null ? "lives at the peak" : `lives at ${quantity(time, "s")}`, cells: live, about: "lives at" },
-      ...(time === null ? [{ title: "ends after", about: "ends after", cells: this.traces.map((trace) => (trace ? quantity(trace.end, "s") : "–")) }] : [{ title: "runs", cells: doing }]),
+      { title: time === null ? "lives at the peak" : `lives at ${quantity(time, "s")}`, about: "lives at", ...written(live, "B") },
+      ...(time === null ? [{ title: "ends after", about: "ends after", ...written(ends, "s") }] : [{ title: "runs", cells: doing }]),
     ];
     showSubjectTable(byId("moments"), this.subjects, rows, { label: "At the cursor" });
   }

@@ -102,8 +102,8 @@ function showBest({ runs, objectives }, subjects) {
     figureRow("hypervolume", of("hypervolume"), "", { isMore: true, isRanked, about: "hypervolume: compared" }),
     figureRow("plans", of("plans"), "", { isMore: true, isRanked, about: "plans" }),
     figureRow("plans that no other run covers", of("alone"), "", { isMore: true, isRanked, about: "plans that no other run covers" }),
-    { title: "evaluations", about: "evaluations", cells: of("evaluations").map((/** @type {number} */ value) => plain(value)) },
-    { title: "searched", about: "searched", cells: of("seconds").map((/** @type {number} */ value) => duration(value)) },
+    { title: "evaluations", about: "evaluations", values: of("evaluations"), cells: of("evaluations").map((/** @type {number} */ value) => plain(value)) },
+    { title: "searched", about: "searched", values: of("seconds"), base: "s", cells: of("seconds").map((/** @type {number} */ value) => duration(value)) },
   );
   showSubjectTable(byId("best"), subjects, rows, { label: "Best values" });
 }

@@ -3,9 +3,9 @@
  * @module compare/subjects
  */
 
-import { about } from "../about.js";
 import { seriesColor, swatch } from "../charts/legend.js";
 import { element, fill } from "../dom.js";
+import { explained, figure, rowOf, showTable } from "../tables.js";
 
 /** @typedef {{id: string, name: string, detail: string, page: string}} Subject */
 
@@ -84,7 +84,8 @@ export function showSubjects(place, subjects, onRemove) {
 /**
  * A table with a column per subject; a column is pointed out with its subject.
  * @param {Element} place @param {Subjects} subjects
- * @param {{title: any, unit?: string, cells: any[], bests?: boolean[], isMuted?: boolean, isNumber?: boolean, more?: any, about?: string}[]} rows `about`: the key of an explanation
+ * @param {{title: any, unit?: string, cells: any[], values?: (number | null | undefined)[], base?: string, bests?: boolean[], isMuted?: boolean, isNumber?: boolean, about?: string}[]} rows
+ *   `values`: in the unit `base`, as files have them; `about`: the key of an explanation
  * @param {{label: string, first?: string}} options
  */
 export function showSubjectTable(place, subjects, rows, { label, first = "" }) {
@@ -92,28 +93,30 @@ export function showSubjectTable(place, subjects, rows, { label, first = "" }) {
     element("th", { scope: "col", class: "of-subject number", data: { subject: k } }, swatch(seriesColor(k)), element("span", { class: "mono" }, one.name)),
   );
   const body = rows.map((row) =>
-    element(
-      "tr",
+    rowOf(
+      explained([...[row.title].flat(), row.unit ? element("span", { class: "unit muted" }, ` ${row.unit}`) : null], row.about ?? ""),
+      row.cells.map((cell, k) => subjectCell(cell, k, row)),
       { class: row.isMuted ? "muted" : "" },
-      element("th", { scope: "row" }, ...[row.title].flat(), row.unit ? element("span", { class: "unit muted" }, ` ${row.unit}`) : null, row.about && about(row.about)),
-      row.cells.map((cell, k) =>
-        element("td", { class: `of-subject ${row.isNumber === false ? "" : "number"} ${row.bests?.[k] ? "best" : ""}`.trim(), data: { subject: k } }, ...[cell].flat()),
-      ),
     ),
   );
-  const table = element(
-    "table",
-    { class: "subject-table", "aria-label": label },
-    element("thead", {}, element("tr", {}, first ? element("th", { scope: "col" }, first) : element("td"), heads)),
-    element("tbody", {}, body),
-  );
+  const before = place.firstElementChild;
+  showTable(place, [first, ...heads], body, label, { kind: "subject-table" });
+  const table = /** @type {HTMLElement} */ (place.firstElementChild);
+  markColumns(table, subjects.pointed);
+  if (table === before) return;
   table.addEventListener("pointerover", (/** @type {any} */ event) => {
     const cell = event.target.closest("[data-subject]");
     subjects.point(cell ? Number(cell.dataset.subject) : -1);
   });
   table.addEventListener("pointerleave", () => subjects.point(-1));
-  fill(place, table);
-  markColumns(table, subjects.pointed);
+}
+
+/** @param {any} content @param {number} k @param {{values?: (number | null | undefined)[], base?: string, bests?: boolean[], isNumber?: boolean}} row */
+function subjectCell(content, k, { values, base, bests, isNumber = true }) {
+  const kind = `of-subject ${bests?.[k] ? "best" : ""}`.trim();
+  const cell = isNumber ? figure(content, values?.[k], base, kind) : element("td", { class: kind }, ...[content].flat());
+  cell.dataset.subject = String(k);
+  return cell;
 }
 
 /** @param {Element} table @param {number} k */

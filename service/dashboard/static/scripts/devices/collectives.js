@@ -7,7 +7,7 @@ import { legend, seriesColor } from "../charts/legend.js";
 import { LineChart } from "../charts/lines.js";
 import { saveMenu } from "../charts/saving.js";
 import { element, fill } from "../dom.js";
-import { figure, numberHead, rowOf, scrolling, tableOf } from "../tables.js";
+import { figure, figureOf, numberHead, rowAt, scrolling, SHARE, tableOf } from "../tables.js";
 import { plain, quantity, rounded } from "../units.js";
 import { errorText, signed } from "./curve.js";
 
@@ -137,21 +137,22 @@ function noteOf({ tables: known }, { kind, members, points }) {
 /** The points with the error of each, and the curve, as tables. @param {number[]} bytes @param {any} group */
 function tables(bytes, group) {
   const title = groupText(group);
-  const time = (/** @type {number} */ spent) => figure(quantity(spent, "s"));
+  const time = (/** @type {number} */ spent) => figureOf(spent, "s");
+  const error = (/** @type {number} */ share) => figure(signed(share), share, SHARE);
   const hasAlgorithm = group.points.some((/** @type {any} */ table) => table.algorithm !== "any");
   const measured = group.points.flatMap((/** @type {any} */ table) =>
     table.bytes.map((/** @type {number} */ size, /** @type {number} */ k) =>
-      rowOf(rounded(size, "B"), [
+      rowAt(rounded(size, "B"), size, "B", [
         hasAlgorithm && element("td", {}, table.algorithm === "any" ? "the library's choice" : table.algorithm.replace("_", " ")),
-        time(table.measured_s[k]), time(table.predicted_s[k]), figure(signed(table.error[k])), time(table.computed_s[k]), figure(signed(table.computed_error[k])),
+        time(table.measured_s[k]), time(table.predicted_s[k]), error(table.error[k]), time(table.computed_s[k]), error(table.computed_error[k]),
       ])));
   const heads = ["bytes", ...(hasAlgorithm ? ["algorithm"] : []), ...["measured", "predicted", "error", "figures alone", "error"].map((name) => numberHead(name, "", `exchange: ${name}`))];
-  const curve = bytes.map((size, k) => rowOf(rounded(size, "B"), [
-    time(group.seconds[k]), time(group.computed[k]), figure(quantity((size * group.received_share) / group.seconds[k], "B/s"))]));
+  const curve = bytes.map((size, k) => rowAt(rounded(size, "B"), size, "B", [
+    time(group.seconds[k]), time(group.computed[k]), figureOf((size * group.received_share) / group.seconds[k], "B/s")]));
   return [
-    measured.length ? scrolling(tableOf(heads, measured, { label: `Measured sizes of ${title}`, kind: "measured-sizes" }), `Measured sizes of ${title}`, "tall") : null,
+    measured.length ? scrolling(tableOf(heads, measured, `Measured sizes of ${title}`, { kind: "measured-sizes" }), "tall") : null,
     element("details", { class: "more" }, element("summary", {}, "The curve, as a table"),
-      scrolling(tableOf(["bytes", numberHead("predicted", "", "exchange: predicted"), numberHead("figures alone", "", "exchange: figures alone"), numberHead("bus bandwidth")], curve, { label: `Curve of ${title}` }), `Curve of ${title}`, "tall")),
+      scrolling(tableOf(["bytes", numberHead("predicted", "", "exchange: predicted"), numberHead("figures alone", "", "exchange: figures alone"), numberHead("bus bandwidth")], curve, `Curve of ${title}`), "tall")),
   ];
 }
 

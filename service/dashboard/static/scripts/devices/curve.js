@@ -7,10 +7,10 @@ import { legend } from "../charts/legend.js";
 import { LineChart } from "../charts/lines.js";
 import { saveMenu } from "../charts/saving.js";
 import { element } from "../dom.js";
-import { figure, numberHead, rowOf, scrolling, tableOf } from "../tables.js";
+import { scrolling, tableOf } from "../tables.js";
 
 /** @typedef {import("../charts/lines.js").LineContent} LineContent */
-/** What a table shows: heads, and rows of a name and texts. @typedef {{heads: string[], rows: string[][]}} Columns */
+/** What a table shows. @typedef {{heads: import("../tables.js").Head[], rows: any[]}} Columns */
 
 /**
  * @param {{title: string, label: string, name: string, note: string, columns: Columns, rows: unknown[][], names?: {name: string, color: string}[]}} about
@@ -34,13 +34,11 @@ export function curveSection({ title, label, name, note, columns, rows, names },
 
 /** @param {string} title @param {Columns} columns */
 function asTable(title, { heads, rows }) {
-  const [first, ...others] = heads;
-  const cells = rows.map(([name, ...texts]) => rowOf(name, texts.map((text) => figure(text))));
   return element(
     "details",
     { class: "more" },
     element("summary", {}, `${title}, as a table`),
-    scrolling(tableOf([first, ...others.map((head) => numberHead(head, "", "curve: rate"))], cells, { label: title }), title, "tall"),
+    scrolling(tableOf(heads, rows, title), "tall"),
   );
 }
 

@@ -7,11 +7,10 @@ import { pages } from "../api.js";
 import { seriesColor } from "../charts/legend.js";
 import { element, fill } from "../dom.js";
 import { pairs } from "../pairs.js";
-import { saveCsv } from "../saving.js";
-import { figure, numberHead, rowOf, scrolling, tableOf } from "../tables.js";
+import { figure, numberHead, rowAt, rowOf, scrolling, SHARE, tableOf } from "../tables.js";
 import { plain, quantity, rounded, several, significant } from "../units.js";
 import { curveSection, errorText } from "./curve.js";
-import { figureRows, figureTable, linked } from "./figure-table.js";
+import { figureTable, linked } from "./figure-table.js";
 import { measuredSection } from "./measured.js";
 
 const MOST_LINES = 4;
@@ -96,9 +95,9 @@ function products(device) {
       }${left.length ? ` ${left.join(", ")}: in the table.` : ""}`,
       names: shown.map((one, k) => ({ name: one.names.join(", "), color: seriesColor(k) })),
       columns: {
-        heads: ["n", ...device.products.map((/** @type {any} */ one) => `${one.precision} (Tflop/s)`)],
+        heads: ["n", ...device.products.map((/** @type {any} */ one) => numberHead(one.precision, "Tflop/s", "curve: rate"))],
         rows: device.sizes.map((/** @type {number} */ n, /** @type {number} */ k) =>
-          [plain(n), ...device.products.map((/** @type {any} */ one) => significant((2 * n ** 3) / one.seconds[k] / 1e12))]),
+          rowAt(plain(n), n, "", device.products.map((/** @type {any} */ one) => rateCell((2 * n ** 3) / one.seconds[k], 1e12, "flop/s")))),
       },
       rows: [
         ["precision", "n", "predicted (s)", "roofline (s)", "measured (s)"],
@@ -109,6 +108,11 @@ function products(device) {
     },
     { series: lines, x: { title: "n", unit: "", isLog: true, isWhole: true }, y: { title: "rate", unit: "flop/s", isLog: true, isFromZero: false } },
   );
+}
+
+/** @param {number} rate @param {number} factor of the unit in the head @param {string} unit */
+function rateCell(rate, factor, unit) {
+  return figure(significant(rate / factor), rate, unit);
 }
 
 /** Bytes per second of a kernel that streams. @param {any} device */
@@ -127,9 +131,9 @@ function streams(device) {
       }`,
       names: points.length ? [{ name: MEASURED, color: "series-2" }, ...names] : names,
       columns: {
-        heads: ["bytes", "predicted (GB/s)", "rate of the memory (GB/s)"],
+        heads: ["bytes", ...["predicted", "rate of the memory"].map((name) => numberHead(name, "GB/s", "curve: rate"))],
         rows: device.bytes.map((/** @type {number} */ bytes, /** @type {number} */ k) =>
-          [rounded(bytes, "B"), significant(bytes / seconds[k] / 1e9), significant(bytes / ideal[k] / 1e9)]),
+          rowAt(rounded(bytes, "B"), bytes, "B", [seconds[k], ideal[k]].map((spent) => rateCell(bytes / spent, 1e9, "B/s")))),
       },
       rows: [
         ["bytes (B)", "predicted (s)", "at the memory's rate (s)", "measured (s)"],
@@ -185,11 +189,10 @@ function distinct(rates) {
 
 /** @param {any} device */
 function figures({ name, figures: all }) {
-  const save = element("button", { type: "button", class: "button small spread", onclick: () => saveCsv(`${name}-figures.csv`, figureRows(all)) }, "CSV");
   return element(
     "section",
     { class: "card", "aria-label": "Figures" },
-    element("header", {}, element("h2", {}, "Figures and their sources"), save),
+    element("header", {}, element("h2", {}, "Figures and their sources")),
     figureTable(all, `Figures of ${name}`),
   );
 }
@@ -204,7 +207,7 @@ function kernels({ name, kernels: classes }) {
   if (!classes.length) return null;
   const rows = classes.map((/** @type {any} */ each) =>
     rowOf(each.class, [
-      figure(errorText(each.error)),
+      figure(errorText(each.error), each.error, SHARE),
       element("td", {}, each.origin ? origins(each.origin) : "its own"),
       element("td", { class: "source" }, linked(each.source || (each.origin ? `as measured on ${each.origin}, by the ratio of rates` : ""))),
     ]));
@@ -213,6 +216,6 @@ function kernels({ name, kernels: classes }) {
     { class: "card", "aria-label": "Classes of kernels" },
     element("header", {}, element("h2", {}, "Classes of kernels"),
       element("p", { class: "note" }, "How far times of each class may be off, one standard deviation, and from which device its figures are.")),
-    scrolling(tableOf(["class", numberHead("error", "", "class: error"), "figures of", "source"], rows, { label: `Classes of kernels of ${name}`, kind: "figure-table" }), `Classes of kernels of ${name}`, "tall"),
+    scrolling(tableOf(["class", numberHead("error", "", "class: error"), "figures of", "source"], rows, `Classes of kernels of ${name}`, { kind: "figure-table" }), "tall"),
   );
 }

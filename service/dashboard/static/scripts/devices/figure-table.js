@@ -38,13 +38,13 @@ export function figureTable(figures, label) {
     groups.length > 1 ? element("tr", { class: "group" }, element("th", { scope: "rowgroup", colspan: 3 }, group)) : null,
     ...figures.filter((each) => each.group === group).map(row),
   ]);
-  return scrolling(tableOf(["figure", numberHead("value", "", "device: value"), "source"], rows, { label, kind: "figure-table" }), label, "tall");
+  return scrolling(tableOf(["figure", numberHead("value", "", "device: value"), "source"], rows, label, { kind: "figure-table", file: () => figureRows(figures) }), "tall");
 }
 
 /** @param {FigureRow} each */
 function row(each) {
   const name = [each.about, element("code", { class: "muted small" }, each.key)];
-  return rowOf(name, [figure(figureText(each)), element("td", { class: "source" }, linked(each.source))]);
+  return rowOf(name, [figure(figureText(each), each.value, each.unit), element("td", { class: "source" }, linked(each.source))]);
 }
 
 /** A source; an address in it is a link. @param {string} source */
@@ -58,7 +58,7 @@ export function linked(source) {
   ];
 }
 
-/** The figures as rows of a file. @param {FigureRow[]} figures */
-export function figureRows(figures) {
+/** The figures as rows of a file. @param {FigureRow[]} figures @returns {unknown[][]} */
+function figureRows(figures) {
   return [["figure", "what it is", "value", "unit", "source"], ...figures.map((each) => [each.key, each.about, each.value, each.unit, each.source])];
 }

@@ -7,7 +7,7 @@ import { legend } from "../charts/legend.js";
 import { LineChart } from "../charts/lines.js";
 import { saveMenu } from "../charts/saving.js";
 import { element, fill } from "../dom.js";
-import { figure, rowOf, showSortHeads } from "../tables.js";
+import { figure, figureOf, rowOf, scrolling, SHARE, showSortHeads, sortedTable } from "../tables.js";
 import { plain, quantity } from "../units.js";
 import { signed } from "./curve.js";
 
@@ -48,8 +48,7 @@ export function measuredSection({ name, measured }, state, keep) {
   const place = element("div", { class: "curve" });
   const chart = new LineChart(place, `Predicted over measured time of kernels on ${name}; the table below has the same figures`);
   const summary = element("p", { class: "note", role: "status" });
-  const rows = element("tbody", {});
-  const heads = element("tr", {});
+  const { table, head, body } = sortedTable("Measured kernels", { kind: "measured-table", file: () => csv() });
   /** @type {import("../tables.js").Order} */
   let order = { key: "error", isAscending: false };
   const chosen = () => measured.kernels.filter((/** @type {any} */ each) => !choice.value || each.class === choice.value);
@@ -57,8 +56,8 @@ export function measuredSection({ name, measured }, state, keep) {
     const found = chosen();
     summary.textContent = summaryOf(found);
     chart.show(contentOf(found));
-    showSortHeads(heads, COLUMNS, order, (next) => ((order = next), draw()));
-    fill(rows, ...sorted(found, order).map(rowOfKernel));
+    showSortHeads(head, COLUMNS, order, (next) => ((order = next), draw()));
+    fill(body, ...sorted(found, order).map(rowOfKernel));
   };
   choice.addEventListener("change", () => {
     if (choice.value) state.set("class", choice.value);
@@ -74,15 +73,13 @@ export function measuredSection({ name, measured }, state, keep) {
       measured.tables[each.table].source,
     ]),
   ];
-  const label = "Measured kernels, a table that scrolls";
   fill(
     section,
     element("header", {}, element("h2", {}, "Measured kernels"), summary, element("div", { class: "row spread" }, choice, saveMenu(chart, () => `${name}-measured`, csv))),
     legend(FAMILIES.filter((family) => measured.kernels.some((/** @type {any} */ each) => familyOf(each) === family))),
     place,
     ...measured.tables.map(sourceOf),
-    element("div", { class: "table-frame tall", tabindex: 0, role: "region", "aria-label": label },
-      element("table", { class: "measured-table" }, element("thead", {}, heads), rows)),
+    scrolling(table, "tall"),
   );
   return section;
 }
@@ -141,11 +138,11 @@ function sorted(kernels, { key, isAscending }) {
 function rowOfKernel(each) {
   return rowOf(each.name, [
     element("td", {}, each.class),
-    figure(quantity(each.flops, "flop")),
-    figure(quantity(each.bytes, "B")),
-    figure(quantity(each.measured_s, "s")),
-    figure(quantity(each.predicted_s, "s")),
-    figure(signed(each.error)),
-    figure(each.is_inside ? "yes" : "no"),
+    figureOf(each.flops, "flop"),
+    figureOf(each.bytes, "B"),
+    figureOf(each.measured_s, "s"),
+    figureOf(each.predicted_s, "s"),
+    figure(signed(each.error), each.error, SHARE),
+    element("td", { class: "number" }, each.is_inside ? "yes" : "no"),
   ]);
 }

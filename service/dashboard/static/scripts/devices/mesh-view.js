@@ -7,7 +7,7 @@ import { pages } from "../api.js";
 import { saveMenu } from "../charts/saving.js";
 import { seriesColor, swatch } from "../charts/legend.js";
 import { element, fill } from "../dom.js";
-import { figure, numberHead, rowOf, scrolling, tableOf } from "../tables.js";
+import { countOf, figure, numberHead, rowOf, scrolling, SHARE, tableOf } from "../tables.js";
 import { plain, rounded, several } from "../units.js";
 import { collectivesSection } from "./collectives.js";
 import { errorText } from "./curve.js";
@@ -63,30 +63,31 @@ function drawn(mesh) {
   ];
   return element("div", { class: "curves" },
     element("header", { class: "row" }, element("h3", {}, "Devices and links"), saveMenu(figureOf, () => `${mesh.name}-topology`, csv)),
-    place, note, scrolling(table, `Axes of ${mesh.name}`));
+    place, note, scrolling(table));
 }
 
 /** @param {any} mesh */
 function axesTable(mesh) {
   const heads = ["axis", numberHead("devices", "", "axis: devices"), "topology", numberHead("a link, one way"), numberHead("a device, all links"), numberHead("latency of a round")];
-  const row = (/** @type {any} */ axis, /** @type {any} */ name, /** @type {string} */ size) =>
+  const row = (/** @type {any} */ axis, /** @type {any} */ name, /** @type {Element} */ size) =>
     rowOf(name, [
-      figure(size),
+      size,
       element("td", {}, axis.topology.replace("_", " ")),
-      ...[rounded(axis.bandwidth_bytes_per_s, "B/s"), rounded(axis.device_bytes_per_s, "B/s"), rounded(axis.latency_s, "s")].map((text) => figure(text)),
+      ...[axis.bandwidth_bytes_per_s, axis.device_bytes_per_s].map((rate) => figure(rounded(rate, "B/s"), rate, "B/s")),
+      figure(rounded(axis.latency_s, "s"), axis.latency_s, "s"),
     ]);
-  const rows = mesh.axes.map((/** @type {any} */ axis, /** @type {number} */ k) => row(axis, [swatch(seriesColor(k)), axis.name], plain(axis.size)));
-  if (mesh.network) rows.push(row(mesh.network, "between nodes", "–"));
-  return tableOf(heads, rows, { label: `Axes of ${mesh.name}` });
+  const rows = mesh.axes.map((/** @type {any} */ axis, /** @type {number} */ k) => row(axis, [swatch(seriesColor(k)), axis.name], countOf(axis.size)));
+  if (mesh.network) rows.push(row(mesh.network, "between nodes", figure("–", null)));
+  return tableOf(heads, rows, `Axes of ${mesh.name}`);
 }
 
 /** @param {any} link @param {string} title */
 function linkFigures(link, title) {
   const tables = link.tables.map((/** @type {any} */ table) =>
     rowOf(collectiveName(table), [
-      figure(table.inside > 1 ? `${plain(table.members)} × ${plain(table.inside)}` : plain(table.members)),
-      figure(plain(table.rows)),
-      figure(errorText(table.error)),
+      figure(table.inside > 1 ? `${plain(table.members)} × ${plain(table.inside)}` : plain(table.members), table.members * table.inside),
+      countOf(table.rows),
+      figure(errorText(table.error), table.error, SHARE),
       element("td", { class: "source" }, linked(table.source)),
     ]));
   const heads = ["measured", numberHead("devices", "", "exchange: devices"), numberHead("sizes", "", "exchange: sizes"), numberHead("error", "", "exchange: error"), "source"];
@@ -95,7 +96,7 @@ function linkFigures(link, title) {
     { class: "more", open: true },
     element("summary", {}, `${title}: ${several(link.figures.length, "figure")}, ${link.tables.length ? `${several(link.tables.length, "table")} of measurements` : "no measurement"}`),
     figureTable(link.figures, `Figures of ${title}`),
-    tables.length ? scrolling(tableOf(heads, tables, { label: `Measurements of ${title}`, kind: "figure-table" }), `Measurements of ${title}`) : null,
+    tables.length ? scrolling(tableOf(heads, tables, `Measurements of ${title}`, { kind: "figure-table" })) : null,
   );
 }
 

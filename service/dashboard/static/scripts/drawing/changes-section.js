@@ -10,7 +10,7 @@ import { saveMenu } from "../charts/saving.js";
 import { byId, element, fill, say } from "../dom.js";
 import { errorNotice } from "../notice.js";
 import { pairs } from "../pairs.js";
-import { figure, numberHead, rowOf, tableOf } from "../tables.js";
+import { countOf, explained, figure, numberHead, rowOf, SHARE, tableOf } from "../tables.js";
 import { plain, quantity, several } from "../units.js";
 import { changeRows, foldedChanges, inputsOf } from "./changes.js";
 import { Diagram } from "./diagram.js";
@@ -109,9 +109,9 @@ function showWords({ before, after, counts, moves, rules }) {
     tableOf(
       ["in all", ...["before", "after", "difference"].map((name) => numberHead(name, "", `rewriting: ${name}`))],
       rows.map(([name, was, is, unit]) =>
-        rowOf(name, [figure(text(was, unit)), figure(text(is, unit)), figure(difference(Number(was), Number(is)))]),
+        rowOf(explained(String(name), `rewriting: ${name}`), [...[was, is].map((value) => figure(text(value, unit), Number(value), String(unit))), figure(difference(Number(was), Number(is)), Number(is) / Number(was) - 1, SHARE)]),
       ),
-      { label: "Sums before and after" },
+      "Sums before and after",
     ),
   );
 }
@@ -143,7 +143,7 @@ function showRow(changes, row) {
     element("p", {}, chip(blocks.change[row])),
     pairs([
       ["Operator", both((side, k) => side.operators[side.blocks.operator[k]])],
-      ["Result", element("span", { class: "mono" }, both((side, k) => side.types[side.blocks.type[k]]))],
+      ["Result", element("span", { class: "mono" }, both((side, k) => side.types[side.blocks.type[k]])), "block: result"],
       ["Work", both((side, k) => quantity(side.blocks.flops[k], "flop"))],
       ["Reads and writes", both((side, k) => quantity(side.blocks.bytes[k], "B"))],
       ["What changed", blocks.what[row].join(", ")],
@@ -165,7 +165,7 @@ function showTable(changes, diagram) {
   const folded = foldedChanges(changes);
   const rows = folded.slice(0, MOST_ROWS).map((each) => tableRow(diagram, each));
   const heads = [numberHead("blocks"), "change", "operator", "result", "what changed", "by rules"];
-  const table = tableOf(["block", ...heads], rows, { label: "What changed" });
+  const table = tableOf(["block", ...heads], rows, "What changed", { file: () => changeRows(changes) });
   fill(byId("changes-table"), folded.length ? table : element("p", { class: "empty" }, "Nothing changed."));
   const more = folded.length - MOST_ROWS;
   say(byId("changes-more"), more > 0 ? `${plain(more)} more kinds of changes are in the CSV file.` : "");
@@ -174,7 +174,7 @@ function showTable(changes, diagram) {
 /** @param {Diagram} diagram @param {FoldedChange} folded */
 function tableRow(diagram, { row, count, name, change, operator, result, what, rules }) {
   return rowOf(element("button", { type: "button", class: "link mono", onclick: () => diagram.reveal(row) }, name), [
-    figure(plain(count)),
+    countOf(count),
     element("td", {}, chip(change)),
     element("td", {}, arrow(operator)),
     element("td", { class: "mono" }, arrow(result)),

@@ -161,7 +161,7 @@ function select(drawing, diagram, block, group) {
     element("h3", { class: "mono" }, blocks.site[block]),
     pairs([
       ["Operator", drawing.operators[blocks.operator[block]]],
-      ["Result", element("span", { class: "mono" }, drawing.types[blocks.type[block]])],
+      ["Result", element("span", { class: "mono" }, drawing.types[blocks.type[block]]), "block: result"],
       ["Work", blocks.flops[block] ? quantity(blocks.flops[block], "flop") : null],
       ["Reads and writes", blocks.bytes[block] ? quantity(blocks.bytes[block], "B") : null],
       ["Split", blocks.split?.[block]],

@@ -8,8 +8,7 @@ import { watchHealth } from "../health.js";
 import { errorNotice, missing } from "../notice.js";
 import { joined } from "../objective-list.js";
 import { isEnded } from "../run-state.js";
-import { saveCsv } from "../saving.js";
-import { inOrder, showSortHeads } from "../tables.js";
+import { inOrder, showSortHeads, sortedTable } from "../tables.js";
 import { age, column, plain, several } from "../units.js";
 
 const LIVELY_MS = 3000;
@@ -24,8 +23,7 @@ const programs = new Map();
 let catalog = [];
 /** @type {import("../tables.js").Order} */
 let order = addressedOrder("sort", { key: "number", isAscending: true });
-const head = element("tr");
-const body = element("tbody");
+const { table, head, body } = sortedTable("Entries", { file: entryRows });
 
 async function begin() {
   try {
@@ -69,7 +67,6 @@ function show() {
   fill(byId("counts"), ...counts);
   byId("cancel").hidden = isOver();
   byId("delete").hidden = !isOver();
-  byId("save-csv").disabled = false;
   showEntries();
 }
 
@@ -156,15 +153,17 @@ function showEntries() {
   });
 }
 
-byId("save-csv").addEventListener("click", () => {
+/** @returns {unknown[][]} */
+function entryRows() {
   const names = [...new Set(batch.entries.flatMap((/** @type {any} */ entry) => Object.keys(entry.best)))];
   const columnNames = ["number", "program", "graph_id", "mesh", "seed", "status", "run", ...names];
   const rows = batch.entries.map((/** @type {any} */ entry) => [
     ...[entry.number, programOf(entry), entry.graph_id, entry.mesh, entry.seed, entry.status, entry.run],
     ...names.map((name) => entry.best[name]),
   ]);
-  saveCsv(`batch-${id}.csv`, [columnNames, ...rows]);
-});
+  return [columnNames, ...rows];
+}
+
 byId("cancel").addEventListener("click", async () => {
   byId("cancel").disabled = true;
   try {
@@ -185,6 +184,6 @@ byId("confirm-deletion").addEventListener("click", async () => {
   }
 });
 
-fill(byId("entries"), element("table", {}, element("thead", {}, head), body));
+fill(byId("entries"), table);
 watchHealth();
 void begin();

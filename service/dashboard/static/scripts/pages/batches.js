@@ -1,11 +1,11 @@
 /** The list of batches, newest first. */
 
-import { get, pages } from "../api.js";
+import { get, getAll, pages } from "../api.js";
 import { byId, element, fill } from "../dom.js";
 import { watchHealth } from "../health.js";
 import { errorNotice } from "../notice.js";
-import { numberHead, tableOf } from "../tables.js";
-import { age, clock, plain } from "../units.js";
+import { countOf, numberHead, showTable } from "../tables.js";
+import { age, clock } from "../units.js";
 
 const PER_PAGE = 50;
 const cursor = new URLSearchParams(location.search).get("cursor");
@@ -40,7 +40,7 @@ function show(batches) {
         element("a", { href: pages.batch(batch.id) }, batch.name || "without a name"),
         element("div", { class: "mono" }, batch.id),
       ),
-      element("td", { class: "number" }, plain(batch.count)),
+      countOf(batch.count),
       element(
         "td",
         { class: "number" },
@@ -48,7 +48,14 @@ function show(batches) {
       ),
     ),
   );
-  fill(byId("batches"), tableOf(["Batch", numberHead("Entries"), numberHead("Begun")], rows, { kind: "runs-table" }));
+  showTable(byId("batches"), ["Batch", numberHead("Entries"), numberHead("Begun")], rows, "Batches", { kind: "runs-table", file });
+}
+
+/** All batches, those of other pages too. */
+async function file() {
+  const batches = await getAll("/v1/batches");
+  const rows = batches.map(({ id, name, count, created_at: begun }) => [id, name, count, begun]);
+  return [["batch", "name", "entries", "begun"], ...rows];
 }
 
 watchHealth();

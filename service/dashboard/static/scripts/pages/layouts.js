@@ -100,7 +100,7 @@ function figures(layout) {
   return pairs([
     ["Notation", layout.title],
     ["Text", element("code", {}, layout.text)],
-    ["Shape", shape(layout)],
+    ["Shape", shape(layout), "layout: shape"],
     ...(layout.buffer_count ? storage(layout) : [["Stored as", "nothing: the elements are computed"]]),
     ["Element", layout.value ?? located(layout.element)],
     ["Offset", located(layout.slot)],

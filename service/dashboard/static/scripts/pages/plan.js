@@ -110,7 +110,7 @@ function showPlacements(plan, graph) {
       "figures",
     ),
   );
-  showDecisions(decisionsOf(plan.placements, graph.summary?.sources ?? []), plan.id);
+  showDecisions(decisionsOf(plan.placements, graph.summary?.sources ?? []));
 }
 
 watchHealth();

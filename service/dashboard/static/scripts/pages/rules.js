@@ -7,7 +7,7 @@ import { errorNotice } from "../notice.js";
 import { showRates } from "../rates-plot.js";
 import { RuleList } from "../rules/rule-list.js";
 import { showRule } from "../rules/rule-view.js";
-import { figure, numberHead, rowOf, showTable } from "../tables.js";
+import { figure, numberHead, rowOf, SHARE, showTable } from "../tables.js";
 import { count, plain, several } from "../units.js";
 
 const HEADS = ["rule", "operators", "mesh", "objectives", ...["runs", "applied", "improved", "rate"].map((name) => numberHead(name)), numberHead("hypervolume", "", "rules: hypervolume")];
@@ -42,9 +42,9 @@ function showLearned({ prior, rules, snapshots }) {
   const cells = rows.map((row) =>
     rowOf(row.rule, [
       ...[row.operator_class, row.mesh_kind, row.focus.replaceAll("+", ", ")].map((text) => element("td", {}, text)),
-      ...[row.snapshots, row.applied, row.improved].map((number) => figure(count(number))),
-      figure(plain(row.rate, 2)),
-      figure(`${plain(100 * row.volume, 1)} %`),
+      ...[row.snapshots, row.applied, row.improved].map((number) => figure(count(number), number)),
+      figure(plain(row.rate, 2), row.rate),
+      figure(`${plain(100 * row.volume, 1)} %`, row.volume, SHARE),
     ]),
   );
   showTable(byId("rates"), HEADS, cells, "What runs have learned of rules");

@@ -29,7 +29,7 @@ import { RuleHistory } from "../rule-history.js";
 import { showRules } from "../rule-table.js";
 import { LiveRun, RunState } from "../run-state.js";
 import { getRun, meshLine, placeText, showCommands, showMaking, showRequest } from "../run-summary.js";
-import { saveCsv, saveJson } from "../saving.js";
+import { saveJson } from "../saving.js";
 import { Tour } from "../tour.js";
 import { age, count, duration, plain, several } from "../units.js";
 
@@ -231,7 +231,7 @@ function showPlans() {
     byId("no-plans"),
     live.shown.isEnded ? "This run found no plan." : "The first plans appear here in a moment.",
   );
-  byId("save-csv").disabled = byId("save-json").disabled = all.length === 0;
+  byId("save-json").disabled = all.length === 0;
   byId("plan-frame").hidden = all.length === 0;
   showCostModel(byId("cost-model"), all);
   const bounds = live.shown.isEnded ? run.bounds : {};
@@ -289,9 +289,6 @@ for (const choice of document.querySelectorAll("[name=whole]")) choice.addEventL
 byId("over").addEventListener("change", () => history.show(live.shown.history, byId("over").value));
 byId("rules-over-time").addEventListener("change", showRulesOverTime);
 byId("all-costs").addEventListener("change", () => showPlans());
-byId("save-csv").addEventListener("click", () =>
-  saveCsv(`${id}.csv`, frontierRows(heldPlans())),
-);
 byId("save-json").addEventListener("click", () => {
   const document = { ...frontier, status: live.shown.status, plans: heldPlans() };
   saveJson(`${id}.frontier.json`, document);

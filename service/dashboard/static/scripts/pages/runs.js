@@ -1,6 +1,6 @@
 /** The list of runs: searched, filtered, sorted, page by page, looked at again and again. */
 
-import { get, pages } from "../api.js";
+import { get, getAll, pages } from "../api.js";
 import { enableComparison } from "../comparing.js";
 import { enableDemo } from "../demo.js";
 import { byId, element, fill, say, throttled } from "../dom.js";
@@ -22,7 +22,7 @@ const address = new URLSearchParams(location.search);
 let timer = 0;
 let latest = 0;
 let knownLabels = "";
-const table = new RunsTable(byId("runs"), { onSort: sortBy, onSelect: showSelection, onTag: (tag) => go({ tag, cursor: "" }) });
+const table = new RunsTable(byId("runs"), { onSort: sortBy, onSelect: showSelection, onTag: (tag) => go({ tag, cursor: "" }), all });
 
 /** @param {Record<string, string>} changes @param {boolean} [isStep] whether going back leads to what was before */
 function go(changes, isStep = true) {
@@ -48,9 +48,7 @@ async function look() {
   const mine = ++latest;
   let pause = CALM_MS;
   try {
-    const query = new URLSearchParams({ limit: String(PER_PAGE) });
-    for (const name of [...FILTERS, "sort", "cursor"])
-      if (address.has(name)) query.set(name, address.get(name) ?? "");
+    const query = new URLSearchParams({ ...wanted([...FILTERS, "sort", "cursor"]), limit: String(PER_PAGE) });
     const [{ items, next }] = await Promise.all([get(`/v1/runs?${query}`), showLabels()]);
     if (mine !== latest) return;
     show(items, next);
@@ -59,6 +57,16 @@ async function look() {
     if (mine === latest) fill(byId("trouble"), errorNotice(error));
   }
   timer = window.setTimeout(() => (document.hidden ? (timer = 0) : look()), pause);
+}
+
+/** What the address asks for. @param {string[]} names */
+function wanted(names) {
+  return Object.fromEntries(names.flatMap((name) => (address.has(name) ? [[name, address.get(name) ?? ""]] : [])));
+}
+
+/** All runs that are like that, in order, those of other pages too. */
+function all() {
+  return getAll("/v1/runs", wanted([...FILTERS, "sort"]));
 }
 
 /** The meshes and tags that runs can be filtered by. */

@@ -7,8 +7,8 @@ import { remove } from "../api.js";
 import { copyable } from "../copying.js";
 import { byId, element, fill } from "../dom.js";
 import { errorNotice } from "../notice.js";
-import { figure, numberHead, rowOf, showTable } from "../tables.js";
-import { clock, percent, quantity } from "../units.js";
+import { figure, figureOf, numberHead, rowOf, shareOf, showTable } from "../tables.js";
+import { clock, percent } from "../units.js";
 import { differenceText } from "./timeline-tables.js";
 
 /** @param {any} plan @param {(plan: any) => void} onChange after one was deleted */
@@ -34,8 +34,8 @@ export function showMeasured(plan, onChange) {
     return rowOf(
       [one.measured_on, element("div", { class: "muted small" }, clock(one.created_at))],
       [
-        figure(quantity(one.seconds, "s")),
-        figure(one.repeat_error === null ? "–" : percent(one.repeat_error)),
+        figureOf(one.seconds, "s"),
+        one.repeat_error === null ? figure("–", null) : shareOf(one.repeat_error),
         element("td", {}, `${differenceText(one.seconds, plan.cost.time_s)}${inside}`),
         element("td", {}, drop),
       ],

@@ -10,7 +10,7 @@ import { LineChart } from "../charts/lines.js";
 import { saveMenu } from "../charts/saving.js";
 import { byId, element, fill, say } from "../dom.js";
 import { errorNotice } from "../notice.js";
-import { figure, meterCell, numberHead, rowOf, showTable } from "../tables.js";
+import { figure, figureIn, meterCell, numberHead, rowOf, shareOf, showTable } from "../tables.js";
 import { column, percent, plain, quantity, several } from "../units.js";
 import { MemoryCurve } from "./memory-model.js";
 import { whenNear } from "./near.js";
@@ -138,18 +138,18 @@ class MemorySection {
             rowOf(
               [swatch(seriesColor(k)), name],
               [
-                figure(scale.write(sizes[k])),
-                figure(percent(total ? sizes[k] / total : 0)),
+                figureIn(scale, sizes[k]),
+                shareOf(total ? sizes[k] / total : 0),
                 meterCell(total ? sizes[k] / total : 0),
               ],
             ),
           ]
         : [],
     );
-    rows.push(rowOf("all", [figure(scale.write(total), "best"), figure(""), element("td", {})]));
+    rows.push(rowOf("all", [figureIn(scale, total, "best"), figure("", null), element("td", {})]));
     showTable(
       byId("memory-roles"),
-      ["role", numberHead(scale.name, "", "live: bytes"), numberHead("share", "", "live: share"), { name: "", isMeter: true }],
+      ["role", numberHead("bytes", scale.name, "live: bytes"), numberHead("share", "", "live: share"), { name: "", isMeter: true }],
       rows,
       "Live bytes by role",
     );
@@ -171,23 +171,24 @@ class MemorySection {
       const title = `${what}, ${dtype} [${shape.join(", ")}]${one.buffer === name ? "" : ` of ${name}`}; from ${one.from} to ${one.to}`;
       return rowOf(
         [element("span", { class: "mono" }, one.buffer), element("div", { class: "muted small" }, title)],
-        [figure(scale.write(one.bytes)), figure(percent(total ? one.bytes / total : 0))],
+        [figureIn(scale, one.bytes), shareOf(total ? one.bytes / total : 0)],
       );
     });
     if (living.length > MOST_ROWS) {
       const rest = living.slice(MOST_ROWS).reduce((sum, { bytes }) => sum + bytes, 0);
       rows.push(
         rowOf(`${several(living.length - MOST_ROWS, "more", "more")}`, [
-          figure(scale.write(rest)),
-          figure(percent(total ? rest / total : 0)),
+          figureIn(scale, rest),
+          shareOf(total ? rest / total : 0),
         ]),
       );
     }
     return showTable(
       byId("memory-live"),
-      [{ name: `${plain(living.length)} of them` }, numberHead(scale.name, "", "live: bytes"), numberHead("share", "", "live: share")],
+      [{ name: `${plain(living.length)} of them` }, numberHead("bytes", scale.name, "live: bytes"), numberHead("share", "", "live: share")],
       rows,
       "What lives there",
+      { file: () => livingRows(living) },
     );
   }
 
@@ -196,6 +197,12 @@ class MemorySection {
     const names = this.document.roles.map((/** @type {string} */ name) => `${name} B`);
     return [["seconds", "moment", ...names], ...[...times].map((time, k) => [time, this.curve.place(k), ...roles.map((one) => one[k])])];
   }
+}
+
+/** What lives at a moment, with exact numbers. @param {import("./memory-model.js").Living[]} living @returns {unknown[][]} */
+function livingRows(living) {
+  const rows = living.map(({ buffer, tensor, role, bytes, from, to }) => [buffer, role, tensor.name, tensor.role, tensor.dtype, tensor.shape.join(" "), from, to, bytes]);
+  return [["buffer", "role", "of the tensor", "its role", "type", "shape", "from", "to", "bytes (B)"], ...rows];
 }
 
 /** Devices by their numbers, runs of them shortened. @param {number[]} devices */

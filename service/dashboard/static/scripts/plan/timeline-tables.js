@@ -8,8 +8,8 @@ import { LineChart } from "../charts/lines.js";
 import { saveMenu } from "../charts/saving.js";
 import { byId, element, fill } from "../dom.js";
 import { kindText } from "../exchange-names.js";
-import { figure, meterCell, numberHead, rowOf, showTable } from "../tables.js";
-import { column, percent, plain, quantity } from "../units.js";
+import { explained, figure, figureIn, meterCell, numberHead, rowOf, SHARE, shareOf, showTable } from "../tables.js";
+import { column, plain, quantity } from "../units.js";
 import { linkUse, totals } from "./spans.js";
 
 /** @typedef {import("../trace.js").Trace} Trace */
@@ -44,20 +44,31 @@ export function showAccounts(cost, counts, measured) {
       const values = found.map((one) => one.value(name));
       const scale = column([cost[name], ...values.map((value) => value ?? 0)], UNITS[name]);
       const cells = values.flatMap((value) => [
-        figure(value === undefined ? "–" : `${scale.write(value)} ${scale.name}`),
-        figure(value === undefined ? "" : differenceText(value, cost[name])),
+        value === undefined ? figure("–", value) : written(scale, value),
+        value === undefined ? figure("", value) : figure(differenceText(value, cost[name]), differenceOf(value, cost[name]), SHARE),
       ]);
-      return rowOf(TITLES[name], [figure(`${scale.write(cost[name])} ${scale.name}`), ...cells]);
+      return rowOf(explained(TITLES[name], `cost: ${name}`), [written(scale, cost[name]), ...cells]);
     });
   const heads = ["", numberHead("predicted"), ...found.flatMap((one) => [numberHead(one.title), numberHead("difference")])];
   showTable(byId("accounts"), heads, rows, "Predicted, counted and measured costs");
 }
 
-/** How far a value is from the predicted one. @param {number} counted @param {number} predicted */
+/** A cell with the unit of its row. @param {import("../units.js").Scale} scale @param {number} value */
+function written(scale, value) {
+  return figure(`${scale.write(value)} ${scale.name}`, value, scale.unit);
+}
+
+/** How far a value is from the predicted one, as a share of that; null where that is nothing. @param {number} counted @param {number} predicted */
+function differenceOf(counted, predicted) {
+  if (counted === predicted) return 0;
+  return predicted ? counted / predicted - 1 : null;
+}
+
+/** How far a value is from the predicted one, in words. @param {number} counted @param {number} predicted */
 export function differenceText(counted, predicted) {
+  const share = differenceOf(counted, predicted);
+  if (share === null) return "";
   if (counted === predicted) return "none";
-  if (!predicted) return "";
-  const share = counted / predicted - 1;
   return Math.abs(share) < 5e-5 ? "below 0.01 %" : `${share > 0 ? "+" : "−"}${plain(Math.abs(share) * 100, 2)} %`;
 }
 
@@ -67,8 +78,8 @@ export function showWaits(stages, end) {
   byId("waits-title").textContent = several ? "What each stage spends its time on" : "What devices spend their time on";
   const scale = column([end], "s");
   const share = (/** @type {number} */ seconds, /** @type {string} */ kind) => [
-    figure(`${scale.write(seconds)} ${scale.name}`),
-    figure(percent(end ? seconds / end : 0)),
+    written(scale, seconds),
+    shareOf(end ? seconds / end : 0),
     meterCell(end ? seconds / end : 0, kind),
   ];
   const kinds = /** @type {[string, string, string][]} */ ([
@@ -119,19 +130,25 @@ export function showLongest(trace, what, onName) {
     return rowOf(
       [found, element("div", { class: "muted small" }, note.filter(Boolean).join(", "))],
       [
-        figure(scale.write(total.seconds)),
-        trace.hasPath ? figure(total.critical ? scale.write(total.critical) : "–") : null,
+        figureIn(scale, total.seconds),
+        trace.hasPath ? (total.critical ? figureIn(scale, total.critical) : figure("–", 0, scale.unit)) : null,
         meterCell(total.seconds / most, what === "copies" ? "second" : ""),
       ],
     );
   });
   const heads = [
     "",
-    numberHead(scale.name, "", "longest: time"),
+    numberHead("time", scale.name, "longest: time"),
     ...(trace.hasPath ? [numberHead("critical")] : []),
     { name: "", isMeter: true },
   ];
-  return showTable(byId("longest"), heads, rows, "What takes longest");
+  return showTable(byId("longest"), heads, rows, "What takes longest", { file: () => longestRows(found, trace.hasPath) });
+}
+
+/** What takes longest, with exact figures. @param {import("./spans.js").Total[]} found @param {boolean} hasPath @returns {unknown[][]} */
+function longestRows(found, hasPath) {
+  const rows = found.map(({ name, kind, count, seconds, critical, bytes }) => [name, kind, count, seconds, ...(hasPath ? [critical] : []), bytes]);
+  return [["name", "kind", "times", "time (s)", ...(hasPath ? ["critical (s)"] : []), "bytes (B)"], ...rows];
 }
 
 /** How long each of several takes: one time, or from the least to the most. @param {import("./spans.js").Total} total */

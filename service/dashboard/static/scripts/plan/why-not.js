@@ -7,7 +7,6 @@ import { keepChoice } from "../address.js";
 import { get } from "../api.js";
 import { byId, element, fill, say } from "../dom.js";
 import { errorNotice } from "../notice.js";
-import { csvButton } from "../saving.js";
 import { figure, numberHead, rowOf, scrolling, showTable, tableOf } from "../tables.js";
 import { column, duration, percent, plain, quantity, several } from "../units.js";
 import { whenNear } from "./near.js";
@@ -109,9 +108,8 @@ class WhyNot {
       const strategy = element("button", { type: "button", class: "site", onclick: () => this.#detail(found, one) }, element("span", { class: "mono" }, one.strategy));
       const costs = names.map((name, k) => {
         const before = found.current.cost[name];
-        return figure(
-          [scales[k].write(one.cost[name]), isCurrent ? null : element("div", { class: `small ${signOf(one.difference[name], before)}` }, changeText(one.difference[name], before))],
-        );
+        const change = isCurrent ? null : element("div", { class: `small ${signOf(one.difference[name], before)}` }, changeText(one.difference[name], before));
+        return figure([scales[k].write(one.cost[name]), change], one.cost[name], scales[k].unit);
       });
       const chip = one.feasible ? null : element("span", { class: "chip bad" }, "✕ infeasible");
       return rowOf(strategy, [...costs, element("td", {}, chip, chip ? " " : "", one.verdict)], {
@@ -127,8 +125,8 @@ class WhyNot {
       ],
       [row(found.current), ...found.alternatives.map(row)],
       `Alternatives of ${found.block}`,
+      { file: () => this.#rows(found) },
     );
-    fill(byId("why-not-save"), csvButton(() => `${this.plan.id}.${found.block}.alternatives`, () => this.#rows(found)));
   }
 
   /** The strategies with exact costs. @param {any} found @returns {unknown[][]} */
@@ -173,15 +171,14 @@ class WhyNot {
       return rowOf(
         [element("span", { class: "mono" }, copy.tensor), element("div", { class: "muted small" }, `from ${copy.from} to ${copy.to}`)],
         [
-          figure(use(copy.before)),
-          figure(use(copy.after)),
-          figure(element("span", { class: signOf(seconds, copy.before.seconds || copy.after.seconds) }, signed(seconds, "s"))),
+          figure(use(copy.before), copy.before.seconds, "s"),
+          figure(use(copy.after), copy.after.seconds, "s"),
+          figure(element("span", { class: signOf(seconds, copy.before.seconds || copy.after.seconds) }, signed(seconds, "s")), seconds, "s"),
         ],
       );
     });
-    const label = "Copies that change";
     const heads = ["copy", numberHead("in the plan"), numberHead("then"), numberHead("change")];
-    const table = scrolling(tableOf(heads, rows, { label }), label);
+    const table = scrolling(tableOf(heads, rows, "Copies that change", { file: () => copyRows(one.copies) }));
     const followed = Object.entries(one.followed);
     const excesses = one.excesses.map(
       (/** @type {any} */ excess) => element("li", {}, `${excess.bound}: it needs ${quantity(excess.value, this.known.get(excess.objective)?.unit ?? "")}, allowed are ${quantity(excess.limit, this.known.get(excess.objective)?.unit ?? "")}`),
@@ -199,6 +196,15 @@ class WhyNot {
     );
     byId("why-not-detail").scrollIntoView({ block: "nearest" });
   }
+}
+
+/** The copies that change, with exact figures. @param {any[]} copies @returns {unknown[][]} */
+function copyRows(copies) {
+  const rows = copies.map(({ tensor, from, to, before, after }) => [
+    ...[tensor, from, to, before.traffic_bytes, before.seconds],
+    ...[after.traffic_bytes, after.seconds, after.seconds - before.seconds],
+  ]);
+  return [["tensor", "from", "to", "in the plan (B)", "in the plan (s)", "then (B)", "then (s)", "change (s)"], ...rows];
 }
 
 /** A name in an address, as it is where nobody encoded it. @param {string} text */

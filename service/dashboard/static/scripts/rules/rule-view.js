@@ -11,15 +11,15 @@ import { SvgFile } from "../charts/svg-file.js";
 import { element, fill } from "../dom.js";
 import { errorNotice } from "../notice.js";
 import { pairs } from "../pairs.js";
-import { figure, numberHead, rowOf, scrolling, tableOf } from "../tables.js";
+import { explained, figure, numberHead, rowOf, scrolling, tableOf } from "../tables.js";
 import { count, plain, quantity, several } from "../units.js";
 import { commonPlaces, sketchOf } from "./sketch.js";
 
 const HOLDS = { exact: "exactly: every bit stays", real: "for real numbers: up to rounding" };
 const ROWS = [
-  { name: "blocks that compute", key: "blocks", text: (/** @type {number} */ value) => plain(value) },
-  { name: "operations (flop)", key: "flops", text: (/** @type {number} */ value) => plain(value) },
-  { name: "bytes read and written", key: "bytes", text: (/** @type {number} */ value) => quantity(value, "B") },
+  { name: "blocks that compute", key: "blocks", unit: "", text: (/** @type {number} */ value) => plain(value) },
+  { name: "operations", key: "flops", unit: "flop", text: (/** @type {number} */ value) => `${plain(value)} flop` },
+  { name: "bytes read and written", key: "bytes", unit: "B", text: (/** @type {number} */ value) => quantity(value, "B") },
 ];
 
 /**
@@ -60,7 +60,7 @@ function conditions({ doc, source, domain, kind, family }) {
     pairs([
       ["Holds", HOLDS[/** @type {keyof HOLDS} */ (domain)] ?? domain],
       ["Kind", `${kind}, of the family ${family}`],
-      ["Source", source],
+      ["Source", source, "rule: source"],
     ]),
   ];
 }
@@ -110,21 +110,21 @@ function described({ operators, types, blocks }) {
 
 /** What both sides cost, with exact numbers. @param {any} found @returns {unknown[][]} */
 function costRows({ before, after }) {
-  return [["on this example", "before", "after"], ...ROWS.map(({ name, key }) => [name, before.cost[key], after.cost[key]])];
+  return [["on this example", "unit", "before", "after"], ...ROWS.map(({ name, key, unit }) => [name, unit, before.cost[key], after.cost[key]])];
 }
 
 /** @param {any} found @param {HTMLElement} menu */
 function costs({ before, after, choice, choices }, menu) {
-  const rows = ROWS.map(({ name, key, text }) => {
+  const rows = ROWS.map(({ name, key, unit, text }) => {
     const [was, is] = [before.cost[key], after.cost[key]];
     const sign = is < was ? "less" : is > was ? "more" : "the same";
     const kind = is < was ? "better" : is > was ? "worse" : "";
-    return rowOf(name, [figure(text(was)), figure(text(is)), element("td", { class: kind }, sign)]);
+    return rowOf(explained(name, `example: ${key}`), [figure(text(was), was, unit), figure(text(is), is, unit), element("td", { class: kind }, sign)]);
   });
   return element(
     "div",
     { class: "rule-costs" },
-    tableOf(["on this example", numberHead("before"), numberHead("after"), ""], rows),
+    scrolling(tableOf(["on this example", numberHead("before"), numberHead("after"), ""], rows, "Costs of the example")),
     choice && element("p", { class: "muted small" }, `Drawn with the choice ${choice}, one of ${choices.length}.`),
     menu,
   );
@@ -137,11 +137,11 @@ function rates(name, { rules }) {
   const rows = own.map((row) =>
     rowOf(
       `${row.operator_class}, ${row.mesh_kind}`,
-      [count(row.applied), count(row.improved), plain(row.rate, 2)].map((text) => figure(text)),
+      [figure(count(row.applied), row.applied), figure(count(row.improved), row.improved), figure(plain(row.rate, 2), row.rate)],
     ),
   );
   const heads = ["operators, mesh", ...["applied", "improved", "credit by 1,000"].map((title) => numberHead(title))];
-  return [element("div", { class: "rule-rates" }), scrolling(tableOf(heads, rows), `Rates of ${name}`)];
+  return [element("div", { class: "rule-rates" }), scrolling(tableOf(heads, rows, `Rates of ${name}`))];
 }
 
 /** @param {HTMLElement} place @param {string} name @param {any[]} snapshots */

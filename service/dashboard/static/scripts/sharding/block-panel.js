@@ -7,7 +7,7 @@ import { seriesColor, swatch } from "../charts/legend.js";
 import { byId, element, fill } from "../dom.js";
 import { kindText } from "../exchange-names.js";
 import { pairs } from "../pairs.js";
-import { figure, numberHead, rowOf, scrolling, tableOf } from "../tables.js";
+import { countOf, numberHead, rowOf, scrolling, tableOf } from "../tables.js";
 import { plain, quantity, several } from "../units.js";
 import { overText, roundsText } from "./moved-list.js";
 
@@ -66,7 +66,7 @@ function signatureTable(columns, block) {
       "tr",
       {},
       element("th", { scope: "row", class: "mono" }, name),
-      figure(plain(size)),
+      countOf(size),
       element("td", {}, kind),
       element(
         "td",
@@ -75,10 +75,10 @@ function signatureTable(columns, block) {
           ? columns.axesOf(subs).flatMap((axis) => [swatch(seriesColor(axis)), `${columns.mesh.axes[axis].name} `])
           : element("span", { class: "muted" }, "–"),
       ),
-      figure(plain(parts), parts > 1 ? "" : "muted"),
+      countOf(parts, parts > 1 ? "" : "muted"),
     );
   });
-  return scrolling(tableOf(["dimension", numberHead("size"), "role", "split over", numberHead("parts")], rows), "Index dimensions");
+  return scrolling(tableOf(["dimension", numberHead("size"), "role", "split over", numberHead("parts")], rows, "Index dimensions"));
 }
 
 /** What it reads and makes. @param {Columns} columns @param {number} block @param {(tensor: number) => void} onTensor */
@@ -101,7 +101,7 @@ function tensorTable(columns, block, onTensor) {
   });
   const made = columns.madeBy[block].map((tensor) => row("makes", tensor, tensors.sharding[tensor], tensors.layout[tensor], ""));
   if (!read.length && !made.length) return null;
-  return scrolling(tableOf(["use", "tensor, sharding", "comes by"], [...read, ...made]), "Its tensors");
+  return scrolling(tableOf(["use", "tensor, sharding", "comes by"], [...read, ...made], "Its tensors"));
 }
 
 /** The moves that name a block, and a way to its whole history. @param {any[]} moves @param {string} site */

@@ -6,8 +6,8 @@
 import { seriesColor, swatch } from "../charts/legend.js";
 import { element, fill } from "../dom.js";
 import { kindText } from "../exchange-names.js";
-import { figure, tableOf } from "../tables.js";
-import { plain, quantity } from "../units.js";
+import { countOf, figure, figureOf, tableOf } from "../tables.js";
+import { quantity } from "../units.js";
 
 /** @typedef {import("./columns.js").Columns} Columns */
 /** @typedef {{name: string, holds: (moved: number) => boolean}} Choice of redistributions */
@@ -52,9 +52,9 @@ export class Matrix {
         mesh.axes.map((/** @type {any} */ axis, /** @type {number} */ a) =>
           this.#cell(matrix.bytes[k][a], most, `${kindText(kind)} over ${axis.name}`, (each) => ofKind(each) && axesOfMoved[each].has(axis.name)),
         ),
-        figure(quantity(sum, "B")),
-        figure(plain(matrix.times[k])),
-        figure(quantity(matrix.seconds[k], "s")),
+        figureOf(sum, "B"),
+        countOf(matrix.times[k]),
+        figureOf(matrix.seconds[k], "s"),
       );
     });
     const heads = [
@@ -99,8 +99,8 @@ export class Matrix {
 
   /** @param {number} bytes @param {number} most @param {string} name @param {(moved: number) => boolean} holds @param {number} [count] of what moves nothing between devices */
   #cell(bytes, most, name, holds, count = 0) {
-    if (!bytes && !count) return figure("–", "muted");
-    const cell = figure(this.#button(quantity(bytes, "B"), name, holds, `${name}: ${quantity(bytes, "B")}`));
+    if (!bytes && !count) return figure("–", 0, "B", "muted");
+    const cell = figure(this.#button(quantity(bytes, "B"), name, holds, `${name}: ${quantity(bytes, "B")}`), bytes, "B");
     const shade = LEAST_SHADE + (MOST_SHADE - LEAST_SHADE) * Math.sqrt(bytes / most);
     cell.style.background = `color-mix(in srgb, var(--communication) ${shade}%, transparent)`;
     return cell;
@@ -131,7 +131,7 @@ export class Matrix {
   #table(heads, rows) {
     if (!rows.length) return fill(this.place, element("p", { class: "empty" }, "Nothing is redistributed: each device has what it reads."));
     const [first, ...others] = heads;
-    fill(this.place, tableOf([first, ...others.map((name) => ({ name, isNumber: true, about: ABOUT[name] ?? "redistributions" }))], rows, { kind: "matrix" }));
+    fill(this.place, tableOf([first, ...others.map((name) => ({ name, isNumber: true, about: ABOUT[name] ?? "redistributions" }))], rows, "Redistributions added up", { kind: "matrix" }));
     return undefined;
   }
 }

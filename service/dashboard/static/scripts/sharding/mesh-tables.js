@@ -5,8 +5,8 @@
 
 import { seriesColor, swatch } from "../charts/legend.js";
 import { element } from "../dom.js";
-import { figure, numberHead, rowOf, tableOf } from "../tables.js";
-import { column, percent, plain, quantity } from "../units.js";
+import { countOf, figure, figureIn, figureOf, numberHead, rowOf, shareOf, tableOf } from "../tables.js";
+import { column, plain } from "../units.js";
 
 /** @typedef {import("./columns.js").Columns} Columns */
 /** @typedef {import("./columns.js").Axis} Axis */
@@ -18,16 +18,16 @@ export function axisTable(columns) {
   const rows = axes.map((/** @type {Axis} */ axis, /** @type {number} */ k) => {
     const sum = axis.received_bytes.reduce((all, bytes) => all + bytes, 0);
     return rowOf([swatch(seriesColor(k)), axis.name], [
-      figure(plain(axis.size)),
+      countOf(axis.size),
       element("td", {}, axis.topology.replaceAll("_", " ")),
-      figure(quantity(axis.bandwidth_bytes_per_s, "B/s")),
-      figure(quantity(sum, "B")),
-      figure(total ? percent(sum / total) : "–"),
-      figure(quantity(Math.max(0, ...axis.received_bytes), "B")),
+      figureOf(axis.bandwidth_bytes_per_s, "B/s"),
+      figureOf(sum, "B"),
+      total ? shareOf(sum / total) : figure("–", null),
+      figureOf(Math.max(0, ...axis.received_bytes), "B"),
     ]);
   });
   const figures = ["of one, each way", "received by all", "share", "most by one device"];
-  return tableOf(["axis", numberHead("size"), "links", ...figures.map((name) => numberHead(name, "", name === "share" ? "axis: share" : name))], rows);
+  return tableOf(["axis", numberHead("size"), "links", ...figures.map((name) => numberHead(name, "", name === "share" ? "axis: share" : name))], rows, "Received over axes");
 }
 
 /** @param {Columns} columns */
@@ -35,20 +35,20 @@ export function deviceTable(columns) {
   const { axes, devices, stages } = columns.mesh;
   const writers = axes.map((/** @type {Axis} */ axis) => column(axis.received_bytes, "B"));
   const rows = devices.map((/** @type {number} */ number, /** @type {number} */ device) =>
-    element(
-      "tr",
-      {},
-      element("th", { scope: "row", class: "number" }, plain(number)),
-      element("td", {}, columns.deviceName(device)),
-      stages > 1 ? figure(plain(Math.floor(device / columns.stageDevices))) : null,
-      axes.map((/** @type {Axis} */ axis, /** @type {number} */ k) => figure(writers[k].write(axis.received_bytes[device]))),
+    rowOf(
+      plain(number),
+      [
+        element("td", {}, columns.deviceName(device)),
+        stages > 1 ? countOf(Math.floor(device / columns.stageDevices)) : null,
+        ...axes.map((/** @type {Axis} */ axis, /** @type {number} */ k) => figureIn(writers[k], axis.received_bytes[device])),
+      ],
     ),
   );
   const received = axes.map((/** @type {Axis} */ axis, /** @type {number} */ k) => numberHead(`over ${axis.name}`, writers[k].name, "received over"));
-  return tableOf([numberHead("device"), "place", ...(stages > 1 ? [numberHead("stage")] : []), ...received], rows);
+  return tableOf([numberHead("device"), "place", ...(stages > 1 ? [numberHead("stage")] : []), ...received], rows, "Received by devices", { file: () => deviceRows(columns) });
 }
 
-/** What each device receives, as rows of a file. @param {Columns} columns */
+/** What each device receives, as rows of a file. @param {Columns} columns @returns {unknown[][]} */
 export function deviceRows(columns) {
   const { axes, devices } = columns.mesh;
   const head = ["device", "place", ...axes.map((/** @type {Axis} */ axis) => `received over ${axis.name} (B)`)];

@@ -7,7 +7,7 @@ import { element, fill, say } from "../dom.js";
 import { kindText } from "../exchange-names.js";
 import { meter } from "../meters.js";
 import { nameWithoutNumbers } from "../site-names.js";
-import { figure, numberHead, rowOf, tableOf } from "../tables.js";
+import { figure, figureIn, numberHead, rowOf, tableOf } from "../tables.js";
 import { column, plain, several } from "../units.js";
 
 /** @typedef {import("./columns.js").Columns} Columns */
@@ -59,7 +59,7 @@ export class MovedList {
     const heads = ["tensor → first reader, from → to", "", "exchange", ...figures];
     fill(
       this.place,
-      rows.length ? tableOf(heads, rows) : null,
+      rows.length ? tableOf(heads, rows, "Redistributions", { file: () => movedRows(this.columns) }) : null,
       groups.length > this.limit
         ? element(
             "p",
@@ -82,11 +82,11 @@ export class MovedList {
         element("div", { class: "muted" }, `${this.columns.formText(first, "from")} → ${this.columns.formText(first, "to")}`),
       ],
       [
-        figure(group.members.length > 1 ? `× ${plain(group.members.length)}` : "", "muted"),
+        figure(group.members.length > 1 ? `× ${plain(group.members.length)}` : "", group.members.length, "", "muted"),
         element("td", { class: "small" }, kindText(moved.kind[first]), overText(this.columns, first)),
-        figure(`${plain(group.times)} ×`),
-        figure([sizes.write(group.bytes), share]),
-        figure(times.write(group.seconds)),
+        figure(`${plain(group.times)} ×`, group.times),
+        figure([sizes.write(group.bytes), share], group.bytes, sizes.unit),
+        figureIn(times, group.seconds),
       ],
       { class: isChosen ? "is-marked" : null },
     );
@@ -136,8 +136,8 @@ function groupsOf(columns, all) {
   return [...groups.values()].sort((a, b) => b.bytes - a.bytes || b.seconds - a.seconds);
 }
 
-/** The rows of a file. @param {Columns} columns */
-export function movedRows(columns) {
+/** The rows of a file. @param {Columns} columns @returns {unknown[][]} */
+function movedRows(columns) {
   const { moved, tensors, blocks } = columns;
   const head = ["tensor", "first reader", "readers", "from", "to", "exchange", "axes", "made", "bytes (B)", "time (s)"];
   const rows = moved.tensor.map((/** @type {number} */ tensor, /** @type {number} */ k) => [

@@ -10,14 +10,13 @@ import { saveMenu } from "../charts/saving.js";
 import { byId, element, fill, nowUsable, say } from "../dom.js";
 import { errorNotice } from "../notice.js";
 import { pairs } from "../pairs.js";
-import { saveCsv } from "../saving.js";
 import { quantity } from "../units.js";
 import { showBlock } from "./block-panel.js";
 import { Columns } from "./columns.js";
 import { Matrix } from "./matrix.js";
 import { MeshFigure } from "./mesh-figure.js";
 import { axisTable, deviceRows, deviceTable } from "./mesh-tables.js";
-import { MovedList, movedRows } from "./moved-list.js";
+import { MovedList } from "./moved-list.js";
 import { withSharding } from "./overlay.js";
 import { TensorViews } from "./tensor-views.js";
 
@@ -156,7 +155,6 @@ class ShardingSection {
     });
     byId("matrix-by").addEventListener("change", () => this.matrix.show(byId("matrix-by").value === "class"));
     keepChoice("redistributions", byId("matrix-by"));
-    byId("moved-csv").addEventListener("click", () => saveCsv(`${this.plan.id}.redistributions.csv`, movedRows(this.columns)));
   }
 }
 
