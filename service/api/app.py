@@ -121,7 +121,10 @@ def create_app(settings: ServiceSettings) -> FastAPI:
     own = (new_router(), metrics_router(metrics), login_router(locks, wrong, buckets))
     routers = (*ROUTERS, *own, dashboard)
     for router in routers:
-        app.include_router(router, include_in_schema=router is not dashboard)
+        is_page = router is dashboard
+        # What a page's script requests next may be computed in the task pool.
+        before = [Depends(pool.prepare)] if is_page else []
+        app.include_router(router, include_in_schema=not is_page, dependencies=before)
     app.mount("/static/reference", reference.assets(), name="reference-assets")
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     app.openapi = reference.described(app, settings.limits, has_key=locks.is_locked())  # type: ignore[method-assign]

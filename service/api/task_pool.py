@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -36,6 +37,7 @@ NICENESS = 10
 RETRY_AFTER_S = 5
 PRELOAD = ("tapestry.service.api.preload",)
 ENDING = "the service is ending; try again soon"
+OWN = ""  # in the place of a tenant, for what the service does for itself
 SMALLER = "submit something smaller"
 
 T = TypeVar("T")
@@ -59,12 +61,26 @@ class TaskPool:
     ) -> None:
         self._limit_s = limit_s
         self._limits = limits or ChildLimits(share_of_memory(MEMORY_SHARE, workers * pools), PROCESSOR_S)
-        self._is_closed = False
+        self._is_closed = self._is_prepared = False
         self._waited: Callable[[float], None] = lambda _: None
         self._took: Callable[[str, float], None] = lambda _, __: None
         self._workers = [ChildProcess("task pool", PRELOAD, self._limits, NICENESS) for _ in range(workers)]
         self._turns = Turns(self._workers, places)
         self._stream_turns = Turns(range(max(1, min(STREAMS, workers - 1))), places)
+
+    def prepare(self) -> None:
+        """Start a process in the background, once: the first task would wait until all modules are loaded."""
+        if not self._is_prepared:
+            self._is_prepared = True
+            threading.Thread(target=self._prepare, name="task pool", daemon=True).start()
+
+    def _prepare(self) -> None:
+        with contextlib.suppress(Problem):
+            worker = self._in_turn(self._turns, OWN)
+            try:
+                self._attempt(worker, os.getpid, (), self._limit_s)
+            finally:
+                self._turns.give_back(OWN, worker)
 
     def observe(self, waited: Callable[[float], None], took: Callable[[str, float], None]) -> None:
         """Report the seconds that each task waits for a process, and its name with those that it then takes."""

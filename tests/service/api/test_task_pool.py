@@ -49,6 +49,17 @@ def test_what_a_task_raises_is_a_fault_and_the_pool_goes_on(pool: TenantPool) ->
     assert pool.do(divmod, 7, 2) == (3, 1)
 
 
+def test_a_process_is_started_before_the_first_task() -> None:
+    with closing(TaskPool(workers=1)) as opened:
+        (worker,) = opened._workers
+        opened.prepare()
+        eventually(lambda: worker.pid is not None and worker.tasks_begun == 1, PATIENCE_S, "it is started")
+        started = worker.pid
+        opened.prepare()  # once is enough
+        assert opened.of("a").do(os.getpid) == started
+        assert worker.tasks_begun == 2
+
+
 @pytest.mark.slow
 def test_a_process_that_dies_is_replaced_and_its_task_done_again(pool: TenantPool, tmp_path: Path) -> None:
     before = pool.do(os.getpid)
