@@ -8,6 +8,7 @@ picture of, in the light and in the dark; a page that is still loading or waitin
 from __future__ import annotations
 
 import base64
+import contextlib
 import re
 import tempfile
 from collections.abc import Callable, Sequence
@@ -17,6 +18,7 @@ from urllib.parse import quote
 
 from playwright.sync_api import Locator, Page, expect, sync_playwright
 
+from tapestry.hardware import load_mesh
 from tests.docs.generated import FOLDER
 from tests.docs.tutorials import FOLDER as TUTORIALS
 from tests.docs.tutorials import Reader
@@ -205,7 +207,7 @@ def section(page: Page, name: str) -> Locator:
 
 
 def take_tutorials(visit: Visit) -> None:
-    """Take the pictures of tutorials: of the first run of each that has a frontier to look at."""
+    """Take the pictures of tutorials: of the first run of each that has a frontier to look at, or of its mesh."""
     for name in ("vit", "language-model"):
         with tempfile.TemporaryDirectory() as folder:
             for _ in Reader(Path(folder)).follow((TUTORIALS / f"{name}.md").read_text()):
@@ -215,6 +217,13 @@ def take_tutorials(visit: Visit) -> None:
                 page = visit(f"{service.address}/runs/{run}")
                 expect(page.locator("#status")).to_have_text("succeeded", timeout=WAIT_MS)
                 save(page, name, *run_contents(page), kind="tutorial", schemes=("light",))
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in Reader(Path(folder)).follow((TUTORIALS / "mesh.md").read_text()):
+            pass
+        page = visit("about:blank")
+        with contextlib.chdir(folder):  # where the mesh looks for its device
+            page.set_content(load_mesh("four-boards.toml")._repr_html_())
+        save(page.locator(".tapestry-card"), "mesh", kind="tutorial", schemes=("light",))
 
 
 def save(
