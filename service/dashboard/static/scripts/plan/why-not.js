@@ -58,6 +58,8 @@ class WhyNot {
     const found = await scheduleOf(this.plan).then((schedule) => costliest(schedule, sites), () => null);
     if (field.value || !found?.site) return;
     field.value = found.site;
+    // Who clicks into the field to enter a block replaces what nobody has entered.
+    field.addEventListener("click", () => field.value === found.site && field.select());
     say(byId("why-not-status"), `It takes longest, with the copies that it reads: ${quantity(found.seconds, "s")}.`);
   }
 
