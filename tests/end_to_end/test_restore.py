@@ -54,7 +54,7 @@ def test_a_copy_made_under_load_becomes_a_service_that_goes_on(
     with Service(first, tmp_path / "first.log", "--islands", "1") as service:
         ended = submitted(service, 128, evaluations=3000)
         assert service.wait_for_run(ended)["status"] == "succeeded"
-        under_way = submitted(service, 256, seconds=8)
+        under_way = submitted(service, 256, seconds=16)  # it is not over when the copy is made
         eventually(lambda: frontier(service, under_way), 60, "the run shows plans")
 
         def write() -> None:

@@ -12,6 +12,7 @@ from playwright.sync_api import expect
 
 from tapestry.teg.document import dumps
 from tests.service.dashboard.conftest import Open
+from tests.service.dashboard.exchanges import named
 from tests.service.dashboard.posting import posted_graph, posted_run
 from tests.service.processes import Service
 from tests.service.programs import two_layers
@@ -272,7 +273,7 @@ def test_leads_are_shown_with_what_they_rest_on(service: Service, hostile_run: s
         row = page.locator(f'.plan-table tr[data-plan="{plan["id"]}"]')
         lead = plan["lead"]
         expect(row).to_contain_text("leads by" if lead["seconds"] > 0 else "behind")
-        expect(row).to_contain_text(f", on {lead['rests_on']}")
+        expect(row).to_contain_text(f", on {named(lead['rests_on'])}")
         assert row.get_by_text("within the error").count() == lead["within_error"]
     for plan in (plans[0], plans[-1]):
         note = visit(service, f"/plans/{plan['id']}").locator("#lead")
@@ -280,7 +281,7 @@ def test_leads_are_shown_with_what_they_rest_on(service: Service, hostile_run: s
         expect(note).to_contain_text(f"It is {way} than {plan['lead']['other'].partition('-')[2]} by")
         certain = "within" if plan["lead"]["within_error"] else "beyond"
         expect(note).to_contain_text(f"{certain} the error of the model")
-        expect(note).to_contain_text(f"The lead rests on {plan['lead']['rests_on']}.")
+        expect(note).to_contain_text(f"The lead rests on {named(plan['lead']['rests_on'])}.")
 
 
 def test_the_explicit_graph_is_saved(service: Service, hostile_run: str, visit: Open, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.service.dashboard.conftest import Open
+from tests.service.dashboard.exchanges import named
 from tests.service.processes import ROOT, Service
 
 pytestmark = pytest.mark.slow
@@ -99,7 +100,7 @@ def which_collective_costs_most(visitor: Visitor) -> None:
             )
     ((longest, time_ps),) = took.most_common(1)
     first = visitor.page.locator("#longest tbody tr").first
-    expect(first).to_contain_text(longest[-1], timeout=WAIT_MS)
+    expect(first).to_contain_text(named(longest[-1]), timeout=WAIT_MS)
     tensor, reader = first.get_by_role("button").inner_text().split(" for ")
     assert (_without_numbers(tensor), _without_numbers(reader)) == longest[:2]
     shown = float(first.locator("td").first.inner_text())
