@@ -387,7 +387,7 @@ def test_a_notebook_shows_the_figures_the_devices_and_the_axes_of_a_mesh() -> No
         part for text in shown.texts for part in (text, *text.split(", "))
     }
     rows = shown.texts[shown.texts.index("latency") + 1 :]
-    assert rows == [text for axis in "xyz" for text in (axis, "4", "torus", "90 GB/s", "1.000 us")]
+    assert rows == [text for axis in "xyz" for text in (axis, "4", "torus", "90 GB/s", "1.000 µs")]
     assert shown.tags.count("rect") == 64 + 16 + 4 + 1  # devices, and boxes of lines, of planes and of all
 
 
