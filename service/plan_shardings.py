@@ -38,7 +38,7 @@ NONE = -1
 NOT_RUN = BlockTotals()
 BLOCK_COLUMNS = (
     *("site", "operator", "signature", "strategy", "part", "stage"),
-    *("times", "flops", "bytes", "seconds", "repetition"),
+    *("times", "flops", "bytes", "seconds", "energy_j", "repetition"),
 )
 READ_COLUMNS = ("block", "position", "tensor", "through", "sharding", "layout", "redistribution")
 
@@ -177,6 +177,7 @@ class _Tables:
             totals.flops,
             totals.accessed_bytes,
             totals.ticks / TICKS_PER_S,
+            totals.energy_pj * 1e-12 if self.traffic.has_energy else None,
             block.repetition,
         )
 

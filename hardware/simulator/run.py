@@ -157,8 +157,8 @@ class Simulation:
         self.lifetimes = Lifetimes(devices)
         self.memory_bytes = np.zeros((len(program.slots), 2, devices), dtype=np.int64)
         self.staging_bytes: dict[str, np.ndarray] = {}
-        self.received_bytes, self.flops, self.accessed_bytes, self.busy_ticks = (
-            np.zeros(devices, dtype=np.int64) for _ in range(4)
+        self.received_bytes, self.flops, self.accessed_bytes, self.busy_ticks, self.energy_pj = (
+            np.zeros(devices, dtype=np.int64) for _ in range(5)
         )
         self.links: np.ndarray | None = no_links(devices) if devices <= LARGEST_FULL_MESH else None
         self.axis_bytes: Counter[str] = Counter({axis.name: 0 for axis in self.mesh.axes})
@@ -345,6 +345,8 @@ class Simulation:
             self.lifetimes.used(name, self._spread(end, stages))
         self.flops[rows] += work.flops
         self.accessed_bytes[rows] += work.accessed_bytes
+        if work.energy_pj is not None:
+            self.energy_pj[rows] += work.energy_pj
         self.busy_ticks[rows] += end - start
         devices = None if self.program.stages is None else self._devices(stages)
         spent = (start, end, work.accessed_bytes)

@@ -12,7 +12,7 @@ import numpy as np
 
 from tapestry.hardware.device import Device
 from tapestry.hardware.simulator.storage import ShardStorage
-from tapestry.hardware.timing import NO_CLASS, SUPPLIED_CLASS, TimeClass, block_class, block_ticks
+from tapestry.hardware.timing import NO_CLASS, SUPPLIED_CLASS, TimeClass, block_class, block_ticks, energy_pj
 from tapestry.teg.costs import amounts, states_seconds, supplied_seconds
 from tapestry.teg.dtypes import item_bytes
 from tapestry.teg.operators import operator_named
@@ -24,12 +24,16 @@ from tapestry.teg.sharding.spec import volumes
 
 
 class BlockWork(NamedTuple):
-    """The work of one block on every device, `(devices,)` each, and what its time has its error in common with."""
+    """The work of one block on every device, `(devices,)` each, and what its time has its error in common with.
+
+    `energy_pj` is without idle power; None where the device lacks a figure for it.
+    """
 
     flops: np.ndarray
     accessed_bytes: np.ndarray
     ticks: np.ndarray
     time_class: TimeClass = NO_CLASS
+    energy_pj: np.ndarray | None = None
 
 
 def known_work(
@@ -128,10 +132,16 @@ def block_work(
         kernel=work.kernel_class,
         supplied_s=supplied_seconds(step.definition.costs, names, sizes),
     )
+    energy = (
+        energy_pj(device, compute_dtype or dtype, flops, accessed, 0, kind=work.kind, parts=parts)
+        if device.missing_energy_figure is None
+        else None
+    )
     if states_seconds(step.definition.costs):
-        return BlockWork(flops, accessed, ticks, SUPPLIED_CLASS)
+        return BlockWork(flops, accessed, ticks, SUPPLIED_CLASS, energy)
     options = {"kernel": work.kernel_class, "compute_dtype": compute_dtype}
-    return BlockWork(flops, accessed, ticks, block_class(device, work.kind, dtype, **options, parts=parts))
+    time_class = block_class(device, work.kind, dtype, **options, parts=parts)
+    return BlockWork(flops, accessed, ticks, time_class, energy)
 
 
 def _given(step: ComputeStep, resource: str, sizes: np.ndarray) -> np.ndarray | None:

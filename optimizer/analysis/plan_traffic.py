@@ -75,12 +75,16 @@ class Redistribution:
 
 @dataclass
 class BlockTotals:
-    """The costs of a block in all rounds: flops and bytes accessed on all devices, ticks of the slowest one."""
+    """The costs of a block in all rounds: flops, bytes accessed and energy of all devices, ticks of the slowest one.
+
+    The energy is without idle power, and 0 where a device lacks a figure for it.
+    """
 
     times: int = 0
     flops: int = 0
     accessed_bytes: int = 0
     ticks: int = 0
+    energy_pj: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +92,7 @@ class PlanTraffic:
     """The traffic of a plan, with the costs of its blocks by site, and the run that counted both.
 
     `received_bytes` `(axes, devices)` is what each device that works receives over each mesh axis; `devices` are their
-    numbers in the whole mesh, stage by stage.
+    numbers in the whole mesh, stage by stage. `has_energy` is false where a device lacks a figure for energy.
     """
 
     program: ExplicitGraph
@@ -97,6 +101,7 @@ class PlanTraffic:
     blocks: Mapping[str, BlockTotals]
     received_bytes: np.ndarray
     devices: tuple[int, ...]
+    has_energy: bool
 
     def __repr__(self) -> str:
         sizes = counted(len(self.redistributions), "redistribution"), f"{self.execution.traffic_bytes:,} B"
@@ -126,7 +131,8 @@ def plan_traffic(
         count.slot(number, slot)
     found = tuple(count.found.values())
     devices = _devices(program, mesh_shape)
-    return PlanTraffic(program, run.finish(), found, count.blocks, count.received_bytes, devices)
+    has_energy = all(kind.device.missing_energy_figure is None for kind in run.meshes.kinds)
+    return PlanTraffic(program, run.finish(), found, count.blocks, count.received_bytes, devices, has_energy)
 
 
 class _Count:
@@ -146,6 +152,7 @@ class _Count:
     def slot(self, number: int, slot: Slot) -> None:
         """Run a slot, and count its copies and its block."""
         flops, accessed = self.run.flops.sum(), self.run.accessed_bytes.sum()
+        energy = self.run.energy_pj.sum()
         known = len(self.run.spans)
         self.run.run_slot(number)
         *copies, block = self.run.spans[known:]
@@ -156,6 +163,7 @@ class _Count:
         totals.flops += int(self.run.flops.sum() - flops)
         totals.accessed_bytes += int(self.run.accessed_bytes.sum() - accessed)
         totals.ticks += _longest(block)
+        totals.energy_pj += int(self.run.energy_pj.sum() - energy)
 
     def _copy(self, copy: CopyStep, span: ClockSpan) -> None:
         buffers = self.program.buffers

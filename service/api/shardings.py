@@ -49,6 +49,7 @@ EXAMPLE: dict[str, Any] = {
         "flops": [0, 128, 0],
         "bytes": [0, 1024, 0],
         "seconds": [0.0, 2e-06, 0.0],
+        "energy_j": [0.0, 4.3598e-08, 0.0],
         "repetition": [0, 0, 0],
     },
     "reads": {

@@ -88,6 +88,8 @@ def test_columns_have_the_parts_and_add_up_to_the_counts(name: str) -> None:
         assert sum(found["mesh"]["links"]["bytes"]) == total
     check_device_bytes(found)
     assert sum(found["blocks"]["flops"]) == found["totals"]["compute_flops"]
+    energy_j = [each.energy_pj * 1e-12 for each in traffic.blocks.values()]
+    assert sum(found["blocks"]["energy_j"]) == pytest.approx(sum(energy_j))
 
     reads = found["reads"]
     served = {number for number in reads["redistribution"] if number != NONE}

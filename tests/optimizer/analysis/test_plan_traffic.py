@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tapestry.costmodel.reference import reference_cost
@@ -9,10 +11,12 @@ from tapestry.hardware import load_mesh
 from tapestry.hardware.simulator import simulate
 from tapestry.optimizer.analysis.plan_traffic import TensorRead, plan_traffic
 from tapestry.teg.builder import GraphBuilder
+from tapestry.teg.sharding.boundary import with_boundary
 from tapestry.teg.sharding.expand import expand
 from tapestry.teg.sharding.mesh_shape import MeshShape
 from tapestry.teg.sharding.placement import Placement, Placements
 from tapestry.teg.sharding.text import parse_strategy
+from tests.costmodel.programs import GRAPHS
 from tests.optimizer.analysis.shared_plans import CASES
 
 
@@ -24,6 +28,9 @@ def test_copies_and_blocks_add_up_to_what_the_plan_costs(name: str) -> None:
     cost = reference_cost(case.graph, case.placements, case.mesh)
     assert sum(each.traffic_bytes for each in found.redistributions) == cost.traffic_bytes
     assert sum(each.flops for each in found.blocks.values()) == cost.compute_flops
+    assert found.has_energy == (case.mesh.device.missing_energy_figure is None)
+    energy_pj = sum(each.energy_pj for each in found.blocks.values())
+    assert 0 <= energy_pj <= cost.energy_pj
     assert found.execution.makespan_ticks == pytest.approx(cost.time_ticks, rel=0.01)
 
     run = simulate(found.program, case.mesh.part(found.program.axes), dry=True, capacity_check=False)
@@ -37,6 +44,20 @@ def test_copies_and_blocks_add_up_to_what_the_plan_costs(name: str) -> None:
         assert sum(by_kind) == received.sum() == run.axis_bytes[axis[0]]
     if run.link_bytes is not None:
         assert run.link_bytes.sum() == cost.traffic_bytes
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_without_copies_blocks_use_the_energy_of_the_plan(graph: str) -> None:
+    """Compare with the reference cost model, and leave the energy open where the device has no figures."""
+    program, mesh = GRAPHS[graph](), load_mesh("dgx-h100")
+    placements = with_boundary(program, Placements({}))
+    found = plan_traffic(program, placements, mesh)
+    assert not found.redistributions and found.has_energy
+    energy_pj = reference_cost(program, placements, mesh).energy_pj
+    assert sum(each.energy_pj for each in found.blocks.values()) == energy_pj > 0
+    bare = replace(mesh, device=replace(mesh.device, joules_per_flop=None))
+    assert bare.device.missing_energy_figure is not None
+    assert not plan_traffic(program, placements, bare).has_energy
 
 
 @pytest.mark.parametrize("name", CASES)

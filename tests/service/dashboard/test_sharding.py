@@ -84,11 +84,11 @@ def test_a_device_under_the_pointer_is_explained_and_diagrams_have_colors_of_the
     expect(page.locator("#tensor-views .tooltip").first).to_contain_text("device")
     page.click("#open-all")
     seen = set()
-    for by in ("kind", "received", "memory", "seconds", "split"):
+    for by in ("kind", "received", "memory", "seconds", "energy", "split"):
         page.select_option("#coloring", by)
         seen.add(picture(page))
     assert len(seen) >= 3  # of few layers, the bytes that blocks receive may look like another
-    expect(page.locator("#coloring option")).to_have_count(8)  # no stages: this is no pipeline
+    expect(page.locator("#coloring option")).to_have_count(9)  # no stages: this is no pipeline
     expect(page.locator("#legend")).to_contain_text("redistributed, up to")
 
 

@@ -118,6 +118,7 @@ const TEXTS = {
   diagram: ["The program from inputs to outputs, with repeated layers folded. Wide edges are redistributions of a plan.", "that of the coloring, in the legend"],
   "block: result": ["The type of the elements of what the block makes, and the size along each dimension.", "elements"],
   "reads and writes": ["The bytes of all inputs and outputs of the block, on all devices.", BYTES],
+  energy: ["What operations and accesses to memory use on all devices, in all rounds. What copies use, and devices while idle, is not in it.", "J"],
   "results on a device": ["The bytes of the block's results, or of the parameter, on the device that has most of them.", BYTES],
   "block: runs": ["How often the block runs in one step: once in each round.", NONE],
   receives: ["The bytes that devices receive so that the block has its inputs.", BYTES],

@@ -15,6 +15,7 @@ export const COLORINGS = {
   flops: "work",
   bytes: "bytes moved",
   seconds: "time",
+  energy: "energy",
   received: "bytes received",
   memory: "results on a device",
   split: "mesh axes",
@@ -22,7 +23,7 @@ export const COLORINGS = {
 };
 
 /** Amounts with their units. */
-export const UNITS = { flops: "flop", bytes: "B", seconds: "s", received: "B", memory: "B" };
+export const UNITS = { flops: "flop", bytes: "B", seconds: "s", energy: "J", received: "B", memory: "B" };
 
 /** Hues that can be told from one another by most eyes (Okabe and Ito, 2008), as light fills. */
 const HUES = ["#9ad0f5", "#f5c77e", "#8fd9bb", "#f2e58a", "#b8c4f0", "#f0b094", "#e3b8d8", "#c9d1c0"];

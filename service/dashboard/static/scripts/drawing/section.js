@@ -166,6 +166,7 @@ function select(drawing, diagram, block, group) {
       ["Reads and writes", blocks.bytes[block] ? quantity(blocks.bytes[block], "B") : null],
       ["Split", blocks.split?.[block]],
       ["Receives", blocks.received?.[block] ? quantity(blocks.received[block], "B") : null],
+      ["Energy", blocks.energy?.[block] ? quantity(blocks.energy[block], "J") : null],
       ["Results on a device", blocks.memory?.[block] ? quantity(blocks.memory[block], "B") : null],
       ["In", around(drawing, blocks.group[block]).length ? groupLinks(drawing, diagram, block) : null],
       ["Inputs", linked(drawing, diagram, reads), ""],

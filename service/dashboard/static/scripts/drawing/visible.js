@@ -5,15 +5,15 @@
 
 /** @typedef {{name: string, operators: string[], types: string[],
  *   blocks: {site: string[], operator: number[], kind: string[], type: number[], flops: number[], bytes: number[],
- *     group: number[], also?: string[], seconds?: number[], received?: number[], memory?: number[],
+ *     group: number[], also?: string[], seconds?: number[], energy?: number[], received?: number[], memory?: number[],
  *     split?: string[], stage?: string[]},
  *   edges: {from: number[], to: number[], bytes: number[], traffic?: number[], moved?: boolean[]},
  *   groups: {name: string[], parent: number[]}}} Drawing */
 
 /** @typedef {{block: number, group: number, blocks: number, held: number, flops: number, bytes: number, seconds: number,
- *   received: number, memory: number, split: string, stage: string}} VisibleNode
+ *   energy: number, received: number, memory: number, split: string, stage: string}} VisibleNode
  *   a block, or else a group; how many blocks it stands for; parameters that are shown in their reader; of a plan also the
- *   seconds of the blocks, the bytes that they receive and that their results take of a
+ *   seconds and the energy (J) of the blocks, the bytes that they receive and that their results take of a
  *   device, and over what they are split, and where, if that is one for all */
 
 /** @typedef {{nodes: VisibleNode[], nodeOf: Int32Array, from: Int32Array, to: Int32Array, bytes: Float64Array,
@@ -32,7 +32,7 @@ const DIFFERENT = "different ones";
  * @returns {Visible}
  */
 export function visible(drawing, open, parameters = false) {
-  const { site, kind, group, flops, bytes, seconds, received, memory, split, stage } = drawing.blocks;
+  const { site, kind, group, flops, bytes, seconds, energy, received, memory, split, stage } = drawing.blocks;
   const readers = parameters ? null : onlyReaders(drawing);
   /** @type {VisibleNode[]} */
   const nodes = [];
@@ -46,7 +46,7 @@ export function visible(drawing, open, parameters = false) {
       node = nodes.length;
       nodes.push({
         ...{ block: closed < 0 ? block : -1, group: closed, blocks: 0, held: 0, flops: 0, bytes: 0 },
-        ...{ seconds: 0, received: 0, memory: 0, split: split?.[block] ?? "", stage: stage?.[block] ?? "" },
+        ...{ seconds: 0, energy: 0, received: 0, memory: 0, split: split?.[block] ?? "", stage: stage?.[block] ?? "" },
       });
       if (closed >= 0) ofGroup.set(closed, node);
     }
@@ -55,6 +55,7 @@ export function visible(drawing, open, parameters = false) {
     nodes[node].flops += flops[block];
     nodes[node].bytes += bytes[block];
     nodes[node].seconds += seconds?.[block] ?? 0;
+    nodes[node].energy += energy?.[block] ?? 0;
     nodes[node].received += received?.[block] ?? 0;
     nodes[node].memory += memory?.[block] ?? 0;
     nodes[node].split ||= split?.[block] ?? ""; // views have none

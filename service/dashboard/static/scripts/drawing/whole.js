@@ -115,9 +115,10 @@ export function blockRows({ operators, types, blocks, edges, groups }) {
   /** @type {string[][]} */
   const reads = blocks.site.map(() => []);
   edges.from.forEach((from, k) => reads[edges.to[k]].push(blocks.site[from]));
-  const { seconds, received, memory, split, stage } = blocks;
+  const { seconds, energy, received, memory, split, stage } = blocks;
   const more = [
     { name: "time (s)", values: seconds },
+    { name: "energy (J)", values: energy },
     { name: "received (B)", values: received },
     { name: "results on a device (B)", values: memory },
     { name: "split", values: split },

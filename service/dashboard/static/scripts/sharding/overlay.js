@@ -30,6 +30,7 @@ export function withSharding(drawing, columns) {
   Object.assign(drawing.edges, { traffic, moved: moves });
   Object.assign(drawing.blocks, {
     seconds: blocks.seconds,
+    energy: blocks.energy_j.includes(null) ? undefined : blocks.energy_j,
     received,
     memory: blocks.site.map((/** @type {string} */ _, /** @type {number} */ block) =>
       columns.madeBy[block].reduce((sum, tensor) => sum + tensors.device_bytes[tensor], 0),
