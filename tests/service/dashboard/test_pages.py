@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, expect
 
+from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.document import dumps
 from tests.service.dashboard.conftest import Open
 from tests.service.dashboard.exchanges import named
@@ -317,6 +318,29 @@ def test_every_field_has_a_name(idle_service: Service, visit: Open, path: str) -
         .filter((one) => !one.textContent.trim())
         .map((one) => one.outerHTML)"""
     assert page.evaluate(nameless) == []
+
+
+def test_many_outputs_of_a_program_are_folded(idle_service: Service, visit: Open) -> None:
+    outputs = page_of_outputs(idle_service, visit, 2)
+    expect(outputs).to_have_text("Outputs: y0, y1")
+    outputs = page_of_outputs(idle_service, visit, 21)
+    expect(outputs.locator("summary")).to_have_text("21 outputs")
+    expect(outputs.locator("details > div")).to_be_hidden()
+    outputs.locator("summary").click()
+    expect(outputs.locator("details > div")).to_be_visible()
+    expect(outputs).to_contain_text("y19, y20")
+
+
+def page_of_outputs(service: Service, visit: Open, count: int) -> Locator:
+    """Open the page of a program with so many outputs, and return what it says of them."""
+    b = GraphBuilder("outputs")
+    x = b.source("x", (4, 4), "float32")
+    for k in range(count):
+        b.sink(x, site=f"y{k}")
+    answer = service.post(
+        "/v1/graphs", content=dumps(b.build()), headers={"Content-Type": "application/json"}
+    )
+    return visit(service, f"/graphs/{answer['id']}").locator("#sinks")
 
 
 def test_a_rewritten_program_says_of_which_it_was_made(idle_service: Service, visit: Open) -> None:

@@ -11,6 +11,7 @@ import { missing } from "../notice.js";
 import { RunsTable } from "../runs-table.js";
 import { clock, several } from "../units.js";
 
+const MOST_OUTPUTS = 20; // that are named at once
 const MOST_RUNS = 100;
 
 const id = byId("graph").dataset.graph;
@@ -45,11 +46,18 @@ function show(graph, runs) {
     fill(byId("operators"), operatorTable(operators));
     fill(byId("sources"), sourceTable(sources));
     say(byId("source-count"), several(sources.length, "input"));
-    say(byId("sinks"), `Outputs: ${sinks.join(", ")}`);
+    fill(byId("sinks"), outputs(sinks));
   }
   byId("no-runs").hidden = runs.length > 0;
   byId("runs-frame").hidden = runs.length === 0;
   new RunsTable(byId("runs")).show(runs);
+}
+
+/** The outputs; many of them are folded. @param {string[]} sinks */
+function outputs(sinks) {
+  const names = sinks.join(", ");
+  if (sinks.length <= MOST_OUTPUTS) return `Outputs: ${names}`;
+  return element("details", {}, element("summary", {}, several(sinks.length, "output")), element("div", {}, names));
 }
 
 /** Of which programs this one was made. @param {any[]} items */
