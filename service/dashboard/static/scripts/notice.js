@@ -12,7 +12,10 @@ import { element } from "./dom.js";
  * @param {...(Node | string)} more
  */
 export function problemNotice(problem, ...more) {
-  const faults = (problem.errors ?? []).map((/** @type {any} */ fault) =>
+  const text = problem.detail ?? problem.message ?? "";
+  const errors = problem.errors ?? [];
+  const isStated = errors.length === 1 && [errors[0].detail, errors[0].pointer ?? ""].every((part) => text.includes(part));
+  const faults = (isStated ? [] : errors).map((/** @type {any} */ fault) =>
     element(
       "li",
       {},
@@ -25,7 +28,7 @@ export function problemNotice(problem, ...more) {
     "div",
     { class: "notice bad", role: "alert" },
     element("strong", {}, problem.title ?? "This did not work"),
-    element("p", {}, problem.detail ?? problem.message ?? ""),
+    element("p", {}, text),
     faults.length ? element("ul", {}, faults) : null,
     ...more,
   );
