@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -15,6 +16,7 @@ from tests.service.processes import Service
 pytestmark = pytest.mark.slow
 
 RUNS = 20
+ALLOWED = {"JSEventListeners": 2, "Nodes": 12}
 HIDE = """(isHidden) => {
   Object.defineProperty(document, "hidden", { value: isHidden, configurable: true });
   document.dispatchEvent(new Event("visibilitychange"));
@@ -42,7 +44,17 @@ def held(page: Page) -> dict[str, float]:
     session.send("HeapProfiler.collectGarbage")
     metrics = {one["name"]: one["value"] for one in session.send("Performance.getMetrics")["metrics"]}
     session.detach()
-    return {name: metrics[name] for name in ("Nodes", "JSEventListeners")}
+    return {name: metrics[name] for name in ALLOWED}
+
+
+def grown(rounds: list[dict[str, float]]) -> list[str]:
+    """Say what a page held more of after every round: what opens late grows once, a leak always."""
+    found = []
+    for name, more in ALLOWED.items():
+        counts = [held_then[name] for held_then in rounds]
+        if all(now > then for then, now in pairwise(counts)) and counts[-1] > counts[0] + more:
+            found.append(f"{name}: {counts}")
+    return found
 
 
 def test_twenty_live_runs_are_followed_in_one_browser_and_nothing_grows(
@@ -55,20 +67,15 @@ def test_twenty_live_runs_are_followed_in_one_browser_and_nothing_grows(
         watched.append(Watched(page, idle_service.address.removeprefix("http://")))
         page.goto(f"{idle_service.address}/runs/{run}")
         pages.append(page)
+    rounds: list[list[dict[str, float]]] = [[] for _ in pages]
     for _ in range(4):
-        live.advance()
-    for page in pages:
-        shows(page, live.evaluations)
-        expect(page.locator("#plans tbody tr")).to_have_count(2)
-    before = [held(page) for page in pages]
-    for _ in range(8):
-        live.advance()
-    for page in pages:
-        shows(page, live.evaluations)
-        expect(page.locator("#plans tbody tr")).to_have_count(2)
-    for now, then in zip([held(page) for page in pages], before, strict=True):
-        assert now["JSEventListeners"] <= then["JSEventListeners"] + 2, (then, now)
-        assert now["Nodes"] <= then["Nodes"] + 12, (then, now)
+        for _ in range(4):
+            live.advance()
+        for page, counted in zip(pages, rounds, strict=True):
+            shows(page, live.evaluations)
+            expect(page.locator("#plans tbody tr")).to_have_count(2)
+            counted.append(held(page))
+    assert [grown(counted) for counted in rounds] == [[] for _ in pages]
     for one in watched:
         one.check()
 
