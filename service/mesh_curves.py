@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -35,8 +35,9 @@ def mesh_document(name: str) -> dict[str, Any] | None:
 
     `groups` of an axis are the collectives among all its devices, and those of the measured tables. `seconds`, by
     `bytes`, are those that searches count, `computed` those that follow from the figures of the axes alone. `points`
-    are the sizes of the measured tables, with the relative error of both. `network` is the axis between several such
-    meshes, null where it is not known or is one of the axes.
+    are the sizes of the measured tables, with the relative error of both, and that of the times which the table
+    without the size gives: predictions pass through what was measured, so their own errors there say little. `network`
+    is the axis between several such meshes, null where it is not known or is one of the axes.
     """
     try:
         mesh = load_mesh(name)
@@ -119,16 +120,19 @@ def _group(mesh: Mesh, at: int, group: CollectiveGroup) -> dict[str, Any]:
                 "algorithm": table.algorithm,
                 "source": table.source,
                 "table_error": table.error,
-                **_points(table, lambda n: [_seconds(each, at, group, n) for each in (mesh, bare)]),
+                **_points(mesh, bare, at, group, table),
             }
             for table in tables
         ],
     }
 
 
-def _points(table: CollectiveTable, compute: Callable[[Floats], Sequence[Floats]]) -> dict[str, list[float]]:
+def _points(
+    mesh: Mesh, bare: Mesh, at: int, group: CollectiveGroup, table: CollectiveTable
+) -> dict[str, list[float]]:
     sizes, measured = np.array(list(dict.fromkeys(zip(table.bytes, table.seconds, strict=True)))).T
-    predicted, computed = compute(sizes)
+    predicted, computed = (_seconds(each, at, group, sizes) for each in (mesh, bare))
+    left_out = np.array([_seconds(_without(mesh, at, table, n), at, group, np.array([n]))[0] for n in sizes])
     return {
         "bytes": sizes.tolist(),
         "measured_s": measured.tolist(),
@@ -136,7 +140,21 @@ def _points(table: CollectiveTable, compute: Callable[[Floats], Sequence[Floats]
         "computed_s": computed.tolist(),
         "error": (predicted / measured - 1).tolist(),
         "computed_error": (computed / measured - 1).tolist(),
+        "left_out_error": (left_out / measured - 1).tolist(),
     }
+
+
+def _without(mesh: Mesh, at: int, table: CollectiveTable, size: float) -> Mesh:
+    """Return the mesh as if a size of a table had not been measured."""
+    rows = [row for row in zip(table.bytes, table.seconds, strict=True) if row[0] != size]
+    kept = [each for each in mesh.axes[at].collectives if each != table or each.bytes != table.bytes]
+    if rows:
+        kept.append(
+            replace(table, bytes=tuple(n for n, _ in rows), seconds=tuple(spent for _, spent in rows))
+        )
+    axes = list(mesh.axes)
+    axes[at] = replace(axes[at], collectives=tuple(kept))
+    return replace(mesh, axes=tuple(axes), nodes=())
 
 
 def _seconds(mesh: Mesh, at: int, group: CollectiveGroup, sizes: Floats) -> Floats:

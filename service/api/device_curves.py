@@ -111,6 +111,7 @@ MESH_EXAMPLE: dict[str, Any] = {
                             "computed_s": [1.7e-05],
                             "error": [0.0],
                             "computed_error": [0.035],
+                            "left_out_error": [-0.012],
                         }
                     ],
                 }
@@ -144,7 +145,7 @@ def get_device_curves(member: DeviceName, request: Request, parts: Parts) -> Res
 def get_mesh_curves(member: MeshName, request: Request, parts: Parts) -> Response:
     """Show a mesh of the catalog, or so many nodes of one: of every axis its figures with sources, and the seconds of
     collectives by bytes, as searches count them and from the figures alone, beside the tables of measurements, with
-    the relative error of both at each size.
+    the relative error of both at each size, and that of what the table without the size gives.
     """
     known = mesh_names()
     is_known = member in known or set(node_meshes(member)) <= set(known)  # nor is it the path of a file

@@ -8,6 +8,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tapestry.hardware import device_names, load_device, load_mesh, mesh_names
@@ -90,6 +91,30 @@ def test_predictions_pass_through_the_measurements_of_a_switch() -> None:
     )
     assert max(map(abs, points["error"])) < 1e-6
     assert max(map(abs, points["computed_error"])) > 0.5
+
+
+def test_a_size_that_is_left_out_is_predicted_from_the_sizes_beside_it() -> None:
+    (axis,) = mesh_of("t3000-ring")["axes"]
+    (group,) = (each for each in axis["groups"] if each["kind"] == "all_gather")
+    (points,) = group["points"]
+    bare, measured, off = (np.array(points[key]) for key in ("computed_s", "measured_s", "left_out_error"))
+    for k in range(
+        1, len(measured) - 1
+    ):  # on the line between its neighbors in logarithms, where none is bounded
+        share = np.log(bare[k] / bare[k - 1]) / np.log(bare[k + 1] / bare[k - 1])
+        expected = measured[k - 1] ** (1 - share) * measured[k + 1] ** share
+        assert off[k] == pytest.approx(expected / measured[k] - 1, abs=1e-3)
+    assert abs(off[-1]) == pytest.approx(abs(measured[-2] / bare[-2] * bare[-1] / measured[-1] - 1), abs=1e-3)
+
+
+@pytest.mark.parametrize("name", mesh_names())
+def test_errors_of_sizes_left_out_are_not_those_of_what_was_measured(name: str) -> None:
+    document = mesh_of(name)
+    for axis in document["axes"]:
+        for points in (
+            points for group in axis["groups"] for points in group["points"] if len(points["bytes"]) > 2
+        ):
+            assert np.median(np.abs(points["left_out_error"])) > 1e-4
 
 
 def test_times_from_figures_alone_are_latency_and_bytes_over_bandwidth() -> None:

@@ -177,6 +177,7 @@ const TEXTS = {
   "exchange: devices": ["How many devices took part in the exchange.", NONE],
   "exchange: sizes": ["How many sizes were measured.", NONE],
   "exchange: error": ["How far the predicted time is from the measured one.", SHARE],
+  "exchange: left out": ["How far the prediction for this size is off where the table is without it, so that the time follows from the sizes beside it, or from the nearest other table.", SHARE],
   "exchange: measured": ["What the exchange took in the measurement that is named as its source.", SECONDS],
   "exchange: predicted": ["What the model predicts, with what it has from measurements.", SECONDS],
   "exchange: figures alone": ["What bandwidths and latencies alone give, without anything measured.", SECONDS],

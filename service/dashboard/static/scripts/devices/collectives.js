@@ -9,9 +9,10 @@ import { saveMenu } from "../charts/saving.js";
 import { element, fill } from "../dom.js";
 import { figure, figureOf, numberHead, rowAt, scrolling, SHARE, tableOf } from "../tables.js";
 import { plain, quantity, rounded } from "../units.js";
-import { errorText, signed } from "./curve.js";
+import { errorText, median, signed } from "./curve.js";
 
 const SHOWN = { rate: "bus bandwidth", time: "time" };
+const THROUGH = 0.01; // at most so far off the points, a curve passes through them
 const DRAWN = "Tables of the catalog are drawn through the rows that were measured, nine tenths of the way from a smooth curve to each, by benchmarks/collective_fit.py.";
 
 /**
@@ -106,7 +107,7 @@ function contentOf(bytes, link, group, isTime) {
     x: table.bytes,
     y: table.bytes.map((/** @type {number} */ size, /** @type {number} */ k) => value(size, table.measured_s[k])),
     note: (/** @type {number} */ k) =>
-      `${quantity(value(table.bytes[k], table.measured_s[k]), unit)} at ${rounded(table.bytes[k], "B")}; predicted ${signed(table.error[k])}, figures alone ${signed(table.computed_error[k])}`,
+      `${quantity(value(table.bytes[k], table.measured_s[k]), unit)} at ${rounded(table.bytes[k], "B")}; predicted ${signed(table.error[k])}, ${signed(table.left_out_error[k])} where it is left out, figures alone ${signed(table.computed_error[k])}`,
   }));
   const differs = group.seconds.some((/** @type {number} */ spent, /** @type {number} */ k) => spent !== group.computed[k]);
   return {
@@ -128,10 +129,22 @@ function noteOf({ tables: known }, { kind, members, points }) {
     const inSwitch = points.some((/** @type {any} */ table) => table.algorithm === "in_switch");
     const sources = points.map((/** @type {any} */ table) => table.source).join("; ");
     const off = points.map((/** @type {any} */ table) => errorText(table.table_error)).join(", ");
-    return `Points: ${sources}. ${DRAWN} Predictions pass through them; between them times may be off by ${off} (one standard deviation). ${share}${inSwitch ? " Where switches add up, less is sent than that counts, so it may exceed the links." : ""}`;
+    const passes = points.every((/** @type {any} */ table) => largest(table.error) < THROUGH)
+      ? "Predictions pass through them"
+      : "Predictions do not pass through all of them: the times of other exchanges on these links bound this one";
+    return `Points: ${sources}. ${DRAWN} ${passes}; between them times may be off by ${off} (one standard deviation). ${leftOutText(points)} ${share}${inSwitch ? " Where switches add up, less is sent than that counts, so it may exceed the links." : ""}`;
   }
   const others = known.length ? "the figures, and from the nearest that was measured on these links" : "the figures alone: nothing was measured on these links";
   return `No measurement of ${kind.replaceAll("_", "-")} among ${plain(members)} lies in the project: the curve follows from ${others}. ${share}`;
+}
+
+/** @param {number[]} errors */
+const largest = (errors) => Math.max(...errors.map(Math.abs));
+
+/** What the predictions of sizes are worth that are not in the tables. @param {any[]} points */
+function leftOutText(points) {
+  const errors = points.flatMap((table) => table.left_out_error).map(Math.abs);
+  return `A size that is left out of its table is predicted ${errorText(median(errors))} off in the median, ${errorText(largest(errors))} at most.`;
 }
 
 /** The points with the error of each, and the curve, as tables. @param {number[]} bytes @param {any} group */
@@ -144,9 +157,9 @@ function tables(bytes, group) {
     table.bytes.map((/** @type {number} */ size, /** @type {number} */ k) =>
       rowAt(rounded(size, "B"), size, "B", [
         hasAlgorithm && element("td", {}, table.algorithm === "any" ? "the library's choice" : table.algorithm.replace("_", " ")),
-        time(table.measured_s[k]), time(table.predicted_s[k]), error(table.error[k]), time(table.computed_s[k]), error(table.computed_error[k]),
+        time(table.measured_s[k]), time(table.predicted_s[k]), error(table.error[k]), error(table.left_out_error[k]), time(table.computed_s[k]), error(table.computed_error[k]),
       ])));
-  const heads = ["bytes", ...(hasAlgorithm ? ["algorithm"] : []), ...["measured", "predicted", "error", "figures alone", "error"].map((name) => numberHead(name, "", `exchange: ${name}`))];
+  const heads = ["bytes", ...(hasAlgorithm ? ["algorithm"] : []), ...["measured", "predicted", "error", "left out", "figures alone", "error"].map((name) => numberHead(name, "", `exchange: ${name}`))];
   const curve = bytes.map((size, k) => rowAt(rounded(size, "B"), size, "B", [
     time(group.seconds[k]), time(group.computed[k]), figureOf((size * group.received_share) / group.seconds[k], "B/s")]));
   return [
@@ -159,10 +172,10 @@ function tables(bytes, group) {
 /** @param {number[]} bytes @param {any} group */
 function rowsOf(bytes, group) {
   return [
-    ["bytes (B)", "predicted (s)", "from figures alone (s)", "measured (s)", "error", "error of figures alone", "source"],
-    ...bytes.map((size, k) => [size, group.seconds[k], group.computed[k], "", "", "", ""]),
+    ["bytes (B)", "predicted (s)", "from figures alone (s)", "measured (s)", "error", "error of figures alone", "error where left out", "source"],
+    ...bytes.map((size, k) => [size, group.seconds[k], group.computed[k], "", "", "", "", ""]),
     ...group.points.flatMap((/** @type {any} */ table) =>
       table.bytes.map((/** @type {number} */ size, /** @type {number} */ k) =>
-        [size, table.predicted_s[k], table.computed_s[k], table.measured_s[k], table.error[k], table.computed_error[k], table.source])),
+        [size, table.predicted_s[k], table.computed_s[k], table.measured_s[k], table.error[k], table.computed_error[k], table.left_out_error[k], table.source])),
   ];
 }

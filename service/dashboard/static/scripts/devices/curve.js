@@ -47,6 +47,12 @@ export function errorText(error) {
   return `${(100 * error).toLocaleString("en-US", { maximumFractionDigits: 0 })} %`;
 }
 
+/** The middle of some numbers. @param {number[]} numbers */
+export function median(numbers) {
+  const sorted = numbers.toSorted((a, b) => a - b);
+  return (sorted[Math.floor((sorted.length - 1) / 2)] + sorted[Math.ceil((sorted.length - 1) / 2)]) / 2;
+}
+
 /** A relative error with its sign. @param {number} error */
 export function signed(error) {
   const text = (100 * Math.abs(error)).toLocaleString("en-US", { maximumFractionDigits: Math.abs(error) < 0.1 ? 1 : 0 });

@@ -9,7 +9,7 @@ import { saveMenu } from "../charts/saving.js";
 import { element, fill } from "../dom.js";
 import { figure, figureOf, rowOf, scrolling, SHARE, showSortHeads, sortedTable } from "../tables.js";
 import { plain, quantity } from "../units.js";
-import { signed } from "./curve.js";
+import { median, signed } from "./curve.js";
 
 /** Classes of kernels that are drawn in one color. */
 const FAMILIES = [
@@ -94,8 +94,7 @@ function sourceOf({ source, is_fitted: isFitted, rows }) {
 
 /** @param {any[]} kernels */
 function summaryOf(kernels) {
-  const errors = kernels.map((each) => Math.abs(each.error)).sort((a, b) => a - b);
-  const middle = (errors[Math.floor((errors.length - 1) / 2)] + errors[Math.ceil((errors.length - 1) / 2)]) / 2;
+  const middle = median(kernels.map((each) => Math.abs(each.error)));
   const inside = kernels.filter((each) => each.is_inside).length;
   return `${plain(kernels.length)} measured; median error ${plain(100 * middle, 1)} %; ${plain(inside)} in the interval of 90 %`;
 }
