@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import cache
@@ -38,7 +39,7 @@ Member = TypeVar("Member", Device, Mesh)
 MESH_NAME = a_value_of((str, PathLike), "a name such as 'dgx-h100' or the path of a TOML file")
 _reading: ContextVar[tuple[Path, ...]] = ContextVar(
     "reading", default=()
-)  # files that list nodes, and those nodes
+)  # the files being read, of which each but the first is named by the one before
 LONGEST_MESH = 1_000_000  # devices; beyond it a file is a typing error rather than a machine
 
 
@@ -144,9 +145,15 @@ def mesh_schema() -> Schema:
     return with_nodes(schema)
 
 
+def _in_file(path: str | PathLike[str]) -> Path:
+    """Return where a file lies: relative to the file that names it, or to the working directory."""
+    reading = _reading.get()
+    return reading[-1].parent / path if reading else Path(path)
+
+
 def _own_file(path: str) -> object:
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = _in_file(path).read_text(encoding="utf-8")
     except OSError as error:
         raise CatalogError(f"{path}: cannot read it: {error.strerror}") from error
     except UnicodeDecodeError as error:
@@ -250,6 +257,23 @@ def mesh_names() -> tuple[str, ...]:
     return tuple(_meshes())
 
 
+@contextmanager
+def _reads(path: str) -> Iterator[None]:
+    """Have files that are named here lie relative to this one.
+
+    Raises:
+        CatalogError: the file is being read already.
+    """
+    reading, own = _reading.get(), _in_file(path).resolve()
+    if own in reading:
+        raise CatalogError(f"{path}: a node of this mesh is the mesh itself")
+    token = _reading.set((*reading, own))
+    try:
+        yield
+    finally:
+        _reading.reset(token)
+
+
 def _load(
     kind: str,
     name_or_path: str | PathLike[str],
@@ -259,14 +283,9 @@ def _load(
 ) -> Member:
     if _is_path(name_or_path):
         path = fspath(name_or_path)
-        reading: tuple[Path, ...] = _reading.get()
-        if Path(path).resolve() in reading:
-            raise CatalogError(f"{path}: a node of this mesh is the mesh itself")
-        token = _reading.set((*reading, Path(path).resolve()))
-        try:
-            return build(_own_file(path), path)
-        finally:
-            _reading.reset(token)
+        content = _own_file(path)
+        with _reads(path):
+            return build(content, path)
     name, known = fspath(name_or_path), members()
     if name not in known:
         raise _unknown(kind, name, tuple(known), plugins().left_out(name))
@@ -292,13 +311,15 @@ def load_file(path: str) -> Device | Mesh:
     keys = content.keys() if isinstance(content, dict) else set[str]()
     of_device, of_mesh = (schema["properties"].keys() for schema in (device_schema(), mesh_schema()))
     is_device = len(keys & (of_device - of_mesh)) > len(keys & (of_mesh - of_device))
-    return device_from_dict(content, path) if is_device else mesh_from_dict(content, path)
+    with _reads(path):
+        return device_from_dict(content, path) if is_device else mesh_from_dict(content, path)
 
 
 def load_mesh(name_or_path: str | PathLike[str]) -> Mesh:
     """Load the mesh of this name in the catalog or of the TOML file at that path.
 
-    `Nx-` before either is N nodes of it, and `+` between such names joins their nodes: `2x-dgx-h100+dgx-a100`.
+    `Nx-` before either is N nodes of it, and `+` between such names joins their nodes: `2x-dgx-h100+dgx-a100`. Paths
+    in a file are relative to the file.
 
     Raises:
         ArgumentError: neither a name nor a path.
@@ -306,7 +327,7 @@ def load_mesh(name_or_path: str | PathLike[str]) -> Mesh:
     """
     check_arguments({"name_or_path": MESH_NAME}, {"name_or_path": name_or_path})
     name = fspath(name_or_path)
-    is_known = Path(name).is_file() if _is_path(name_or_path) else name in _meshes()
+    is_known = _in_file(name).is_file() if _is_path(name_or_path) else name in _meshes()
     by_count = BY_COUNT.fullmatch(name)
     if not is_known and _is_joined(name):
         return joined_mesh(name, [load_mesh(part) for part in name.split(JOINED)], LONGEST_MESH)
@@ -318,7 +339,7 @@ def load_mesh(name_or_path: str | PathLike[str]) -> Mesh:
 def _is_joined(name: str) -> bool:
     """Return whether a name joins others: a sign in the path of a file joins nothing, unless all parts are known."""
     parts = node_meshes(name)
-    known = [Path(part).is_file() if _is_path(part) else part in _meshes() for part in parts]
+    known = [_in_file(part).is_file() if _is_path(part) else part in _meshes() for part in parts]
     return len(parts) > 1 and (all(known) or not any(map(_is_path, parts)))
 
 

@@ -10,7 +10,7 @@ import jsonschema
 import numpy as np
 import pytest
 
-from tapestry.hardware import CatalogError, Device, load_mesh, mesh_from_dict, mesh_schema
+from tapestry.hardware import CatalogError, Device, load_file, load_mesh, mesh_from_dict, mesh_schema
 from tapestry.hardware.mesh_text import mesh_text
 from tapestry.hardware.slowest import LEAST, MEAN, MOST, slowest_device
 from tapestry.hardware.stage_meshes import meshes_of_stages
@@ -149,6 +149,27 @@ def test_nodes_of_a_mesh_of_nodes_stay_what_they_are(tmp_path: Path) -> None:
     ):
         assert [node.device.name for node in mesh.nodes] == [*kinds, A100.device.name]
     assert [node.device.name for node in load_mesh(f"2x-{file}").nodes] == kinds * 2
+
+
+def test_paths_in_a_file_are_relative_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    boards, racks = tmp_path / "boards", tmp_path / "racks"
+    for folder in (boards, racks, tmp_path / "elsewhere"):
+        folder.mkdir()
+    (boards / "mine.toml").write_text(Path("hardware/devices/a100-sxm4-80gb.toml").read_text())
+    (boards / "node.toml").write_text(mesh_text(A100).replace('"a100-sxm4-80gb"', '"mine.toml"', 1))
+    network = '[network]\ntopology = "switch"\nbandwidth_bytes_per_s = 1e10\nlatency_s = 1e-5\n'
+    (racks / "rack.toml").write_text(f'name = "rack"\nnodes = ["../boards/node.toml", "dgx-h100"]\n{network}')
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    expected = load_mesh("dgx-a100")
+    assert load_mesh("../boards/node.toml") == load_file("../boards/node.toml") == expected
+    devices = [expected.device, H100.device]
+    assert [node.device for node in load_mesh(racks / "rack.toml").nodes] == devices
+    assert [node.device for node in load_mesh("2x-../racks/rack.toml").nodes] == devices * 2
+    (tmp_path / "elsewhere" / "mine.toml").write_text("")
+    assert load_mesh("../boards/node.toml") == expected
+    (boards / "mine.toml").unlink()
+    with pytest.raises(CatalogError, match=r"mine\.toml: cannot read it: No such file"):
+        load_mesh("../boards/node.toml")
 
 
 def test_a_file_that_lists_itself_is_refused(tmp_path: Path) -> None:
