@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from tapestry.teg.drawn_graph import BlockLike, GraphLike
 from tapestry.teg.model_layers import model_layers
@@ -12,7 +13,8 @@ from tapestry.teg.svg import label_of, repetition
 
 NO_GROUP = -1
 LEAST_PERIOD = 4  # blocks, for a group to be worth it
-MOST_SERIES = 8  # found by their structure alone
+MOST_SERIES = 24  # of a likeness
+MOST_COMPARED = 10**9  # pairs of blocks of a likeness, about two seconds
 FREE = ("source", "sink")
 ELEMENTWISE = ("cell", "fused")  # what an update is made of
 MOST_LED_IN = (
@@ -20,6 +22,9 @@ MOST_LED_IN = (
 )
 UPDATE = "update"
 UPDATED = "updated parameters"
+BRANCH = "branch"
+REPEATED = "repeated part"
+LEAST_BRANCHES = 8  # of one block, for a series of them to be worth it
 
 
 @dataclass
@@ -54,8 +59,8 @@ class DrawnGroups:
 
 
 def groups_of(graph: GraphLike) -> DrawnGroups:
-    """Group the blocks of a program: updates of parameters, then by the layers that its names tell, and else by parts
-    that repeat.
+    """Group the blocks of a program: updates of parameters, then by the layers that its names tell, and else by equal
+    branches that lead to one block, and by parts that repeat.
 
     A source, unless it is an input, is in the group that all its readers are in, whatever its name is.
     """
@@ -63,9 +68,8 @@ def groups_of(graph: GraphLike) -> DrawnGroups:
     _group_updates(graph, groups)
     updates = {group for group, parent in enumerate(groups.parents) if parent != NO_GROUP}
     _group_by_layers(graph, groups)
-    _group_by_structure(
-        [b for b in graph.blocks if b.operator not in FREE and b.site not in groups.of_block], groups
-    )
+    _group_branches(graph, groups)
+    _group_repeated(graph, groups)
     _place_sources(graph, groups, updates)
     return groups
 
@@ -180,15 +184,101 @@ def _group_by_layers(graph: GraphLike, groups: DrawnGroups) -> None:
                 groups.of_block |= dict.fromkeys((b.site for b in blocks), groups.add(layer, parent))
 
 
-def _group_by_structure(blocks: Sequence[BlockLike], groups: DrawnGroups) -> None:
-    """Make series of parts that follow one another and consist of equal blocks."""
-    left = [blocks]
-    for number in range(1, MOST_SERIES + 1):
+def _group_branches(graph: GraphLike, groups: DrawnGroups) -> None:
+    """Make a series of the branches that one block reads and that are equal but for sizes: lookups in tables, experts.
+
+    A branch is what leads to the block, and to it alone. O(blocks and edges).
+    """
+    for block, branches in _branches(graph, groups):
+        classes: dict[object, list[list[BlockLike]]] = defaultdict(list)
+        for branch in branches:
+            classes[_structure(graph, branch)].append(branch)
+        for equal in classes.values():
+            if len(equal) < LEAST_BRANCHES:
+                continue
+            parent = groups.add(f"{BRANCH} to {block.site}")
+            for branch in equal:
+                group = groups.add(f"{BRANCH} of {branch[-1].site}", parent)
+                groups.of_block |= dict.fromkeys((b.site for b in branch), group)
+
+
+def _branches(graph: GraphLike, groups: DrawnGroups) -> Iterator[tuple[BlockLike, list[list[BlockLike]]]]:
+    """Yield the blocks that read enough branches, with the blocks of each in the order of the program.
+
+    Of branches inside of a longer one, as of a chain of additions, those of the last reader count.
+    """
+    readers: dict[str, set[str]] = defaultdict(set)
+    for block in graph.blocks:
+        for tensor in block.inputs:
+            readers[graph.producers[tensor].site].add(block.site)
+
+    def is_free(block: BlockLike) -> bool:
+        return block.operator not in FREE and block.site not in groups.of_block
+
+    ends: dict[str, str] = {}  # sites to the last one of their branch
+    wide = set[str]()
+    for block in reversed(graph.blocks):
+        sources = {graph.producers[tensor].site for tensor in block.inputs}
+        own = [site for site in sources if len(readers[site]) == 1]
+        if block.site not in ends and len(own) >= LEAST_BRANCHES:
+            wide.add(block.site)
+            ends |= {site: site for site in own}
+        elif block.site in ends:
+            ends |= dict.fromkeys(own, ends[block.site])
+    members: dict[str, list[BlockLike]] = defaultdict(list)
+    for block in graph.blocks:
+        if block.site in ends and is_free(block):
+            members[ends[block.site]].append(block)
+    for block in graph.blocks:
+        if block.site in wide:
+            found = dict.fromkeys(graph.producers[tensor].site for tensor in block.inputs)
+            yield block, [members[site] for site in found if members[site]]
+
+
+def _group_repeated(graph: GraphLike, groups: DrawnGroups) -> None:
+    """Make series of what is left and repeats: with tensors of equal sizes where that is found, and else of any."""
+    computing = [b for b in graph.blocks if b.operator not in FREE]
+    positions = {block.site: k for k, block in enumerate(computing)}
+    taken, found = set(groups.of_block), list[list[Sequence[BlockLike]]]()
+    for likeness in (_definition, _kind):
+        found += _repeated(_runs(computing, taken), likeness)
+        taken.update(block.site for series in found for part in series for block in part)
+    found.sort(key=lambda series: positions[series[0][0].site])
+    for number, series in enumerate(found, start=1):
+        parent = groups.add(f"{REPEATED} {number}")
+        for k, part in enumerate(series):
+            group = groups.add(f"{REPEATED} {number}.{k}", parent)
+            groups.of_block |= dict.fromkeys((b.site for b in part), group)
+
+
+def _definition(block: BlockLike) -> object:
+    """Return what is equal for blocks that do the same to tensors of the same sizes."""
+    return block.definition, block.index, block.device
+
+
+def _kind(block: BlockLike) -> object:
+    """Return what is equal for blocks that do the same, to other elements or tensors of other sizes too."""
+    return label_of(block), len(block.inputs)
+
+
+def _runs(blocks: Sequence[BlockLike], taken: Collection[str]) -> list[Sequence[BlockLike]]:
+    """Return the blocks that follow one another with none in between that is taken."""
+    runs = groupby(blocks, lambda block: block.site in taken)
+    return [list(run) for is_taken, run in runs if not is_taken]
+
+
+def _repeated(
+    left: list[Sequence[BlockLike]], likeness: Callable[[BlockLike], object]
+) -> Iterator[list[Sequence[BlockLike]]]:
+    """Yield the parts of each series, which follow one another in a run and consist of blocks that are alike."""
+    series = compared = 0
+    while series < MOST_SERIES and compared < MOST_COMPARED:
         left.sort(key=len)
         if not left or len(left[-1]) < 2 * LEAST_PERIOD:
             return
         longest = left.pop()
-        found = repetition([(b.definition, b.index, b.device) for b in longest])
+        compared += len(longest) ** 2 // 2
+        found = repetition([likeness(b) for b in longest])
         if found is None:
             continue
         start, period, count = found
@@ -196,9 +286,6 @@ def _group_by_structure(blocks: Sequence[BlockLike], groups: DrawnGroups) -> Non
         period, count = period * times, count // times
         if count < 2:
             continue
-        parent = groups.add(f"repeated part {number}")
-        for k in range(count):
-            group = groups.add(f"repeated part {number}.{k}", parent)
-            part = longest[start + k * period : start + (k + 1) * period]
-            groups.of_block |= dict.fromkeys((b.site for b in part), group)
+        series += 1
+        yield [longest[start + k * period : start + (k + 1) * period] for k in range(count)]
         left += [longest[:start], longest[start + count * period :]]

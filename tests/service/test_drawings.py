@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
 import tapestry
 from tapestry.service.drawings import drawing_document
 from tapestry.teg.builder import GraphBuilder
-from tapestry.teg.drawn_groups import NO_GROUP, UPDATE, UPDATED, groups_of
+from tapestry.teg.drawn_groups import LEAST_BRANCHES, NO_GROUP, UPDATE, UPDATED, groups_of
+from tapestry.teg.folding import folded
 from tapestry.teg.graph import Graph
+from tapestry.teg.svg import label_of
 from tests.service.programs import two_layers
 
 LABELS = (("m", "k"), ("k", "n"))
@@ -93,6 +97,54 @@ def test_equal_layers_are_a_series_of_groups(prefix: str) -> None:
     for block in graph.blocks:
         is_outside = block.operator == "sink" or block.site == "x"
         assert (groups.of_block.get(block.site, NO_GROUP) == NO_GROUP) == is_outside, block.site
+
+
+def test_equal_branches_to_one_block_are_a_series_whatever_their_sizes() -> None:
+    with tapestry.program("tables") as p:
+        read = [p.input("dense", row=8, width=16)]
+        for k in range(LEAST_BRANCHES):
+            table = p.parameter(f"table{k}", word=100 + k, width=16)
+            ids = p.input(f"ids{k}", row=8, dtype="int64")
+            read.append(table.gather(ids, "word").tanh())
+        p.output("joined", p.concat(read, "width"))
+    groups = groups_of(p.graph)
+    members = [groups.of_block[f"table{k}"] for k in range(LEAST_BRANCHES)]
+    assert len(set(members)) == LEAST_BRANCHES and len({groups.parents[group] for group in members}) == 1
+    for block in p.graph.blocks:
+        place = groups.of_block.get(block.site, NO_GROUP)
+        if block.operator in ("gather", "cell"):
+            assert place in members, block.site
+        elif block.operator in ("concat", "sink") or block.site == "dense":
+            assert place == NO_GROUP, block.site
+
+
+def growing(widths: Iterable[int], torn_at: int | None = None) -> Graph:
+    """Build parts of a product and three functions between tensors of different widths, perhaps with one between."""
+    with tapestry.program("growing") as p:
+        x = p.input("x", row=16, d0=8)
+        for k, width in enumerate(widths, start=1):
+            x = x @ p.parameter(f"w_{chr(97 + k)}", **{f"d{k - 1}": x.shape[-1], f"d{k}": width})
+            x = -x.tanh().exp()
+            x = x.sqrt() if k == torn_at else x
+        p.output("y", x)
+    return p.graph
+
+
+def test_parts_that_do_the_same_at_other_sizes_repeat_too() -> None:
+    groups = groups_of(growing(range(16, 96, 16)))
+    assert groups.parents.count(0) == 5 and groups.names[0] == "repeated part 1"
+
+
+def test_parts_apart_are_series_of_their_own_in_the_order_of_the_program() -> None:
+    graph = growing(range(16, 128, 16), torn_at=3)
+    groups = groups_of(graph)
+    series = [k for k, parent in enumerate(groups.parents) if parent == NO_GROUP]
+    assert [groups.parents.count(k) for k in series] == [3, 4]
+    assert [groups.names[k] for k in series] == ["repeated part 1", "repeated part 2"]
+    (between,) = (block.site for block in graph.blocks if label_of(block) == "cell sqrt")
+    assert groups.of_block.get(between, NO_GROUP) == NO_GROUP
+    program = folded(graph, groups)
+    assert all(a < b for a, b in program.arrows)
 
 
 def test_a_source_is_where_all_its_readers_are() -> None:
