@@ -62,7 +62,7 @@ def test_a_client_waits_for_the_import_of_a_large_program(service: Service) -> N
     with Client(service.address, retries=QUICK) as client:
         graph = client.upload(DOCUMENT, on_import=seen.append)
         assert client.graph(graph) == graph == client.upload(DOCUMENT)
-        assert (seen[0].status, seen[-1].status) == ("queued", "succeeded")
+        assert seen[0].status in ("queued", "running") and seen[-1].status == "succeeded"
         assert (len({found.id for found in seen}), seen[-1].graph_id) == (1, graph.id)
         assert client.find_import(seen[0].id) == seen[-1]
         with pytest.raises(ProblemError) as caught:
@@ -80,7 +80,7 @@ def test_an_awaited_client_does_the_same(service: Service) -> None:
         return graph.name, seen
 
     name, seen = asyncio.run(upload())
-    assert (name, seen[0], seen[-1]) == ("two_layers", "queued", "succeeded")
+    assert (name, seen[-1]) == ("two_layers", "succeeded") and seen[0] in ("queued", "running")
 
 
 def test_a_cancelled_import_is_an_error_of_its_own(service: Service) -> None:
