@@ -226,7 +226,7 @@ class SpaceCompiler:
             **by_edge,
             **_edge_arrays(edges, slot_count, len(number)),
             **columns,
-            has_dimension_orders=uses_host or any(len(f.dimension_orders) > 1 for f in blocks.families),
+            has_dimension_orders=uses_host or any(map(_reorders, blocks.families)),
             spec_ids=np.concatenate(self.rows.spec_ids),
             inside=self.rows.inside(),
             relayout_rows=relayout_rows,
@@ -259,6 +259,11 @@ class SpaceCompiler:
             most = sum(int(costs.resources[r].max(initial=0)) for costs in self.blocks.costs)
             if most * self.rows.mesh_shape.device_count > LARGEST:
                 raise too_much(resource)
+
+
+def _reorders(family: StrategyFamily) -> bool:
+    """Return whether a block may read or produce tensors in another dimension order than the program's."""
+    return any(text for orders in family.dimension_orders for text in (*orders.reads, *orders.makes))
 
 
 def _shift_of(most: float) -> int:
