@@ -13,6 +13,7 @@ from tapestry.teg.svg import label_of, repetition
 
 NO_GROUP = -1
 LEAST_PERIOD = 4  # blocks, for a group to be worth it
+MOST_INPUTS = 16  # that stand beside groups; of more, most are parameters without their role
 MOST_SERIES = 24  # of a likeness
 MOST_COMPARED = 10**9  # pairs of blocks of a likeness, about two seconds
 FREE = ("source", "sink")
@@ -62,7 +63,7 @@ def groups_of(graph: GraphLike) -> DrawnGroups:
     """Group the blocks of a program: updates of parameters, then by the layers that its names tell, and else by equal
     branches that lead to one block, and by parts that repeat.
 
-    A source, unless it is an input, is in the group that all its readers are in, whatever its name is.
+    A source, unless it is one of a few inputs, is in the group that all its readers are in, whatever its name is.
     """
     groups = DrawnGroups()
     _group_updates(graph, groups)
@@ -80,9 +81,13 @@ def _place_sources(graph: GraphLike, groups: DrawnGroups, updates: set[int]) -> 
     for block in graph.blocks:
         for tensor in block.inputs:
             readers[graph.producers[tensor].site].append(groups.of_block.get(block.site, NO_GROUP))
+    inputs = {
+        b.site for b in graph.blocks if b.operator == "source" and b.definition.get("role") == "activation"
+    }
+    outside = inputs if len(inputs) <= MOST_INPUTS else set[str]()
     together = NO_GROUP
     for block in graph.blocks:
-        if block.operator != "source" or block.definition.get("role") == "activation":
+        if block.operator != "source" or block.site in outside:
             continue
         found = readers[block.site]
         place = groups.common(found)
@@ -170,11 +175,21 @@ def _updated(roles: Mapping[str, object], update: Sequence[BlockLike]) -> str:
 
 
 def _group_by_layers(graph: GraphLike, groups: DrawnGroups) -> None:
-    """Make a series of layers whose names differ in their last number, if at least two of them compute anything."""
+    """Make a series of layers whose names differ in their last number, if at least two of them compute anything.
+
+    Parameters are named after layers; what only blocks are named after, such as `conv.3`, may be an operator.
+    """
     layers = model_layers(graph)
+    named = {
+        layers[b.site] for b in graph.blocks if b.definition.get("role") == "parameter" and b.site in layers
+    }
     members: dict[str, dict[str, list[BlockLike]]] = defaultdict(lambda: defaultdict(list))
     for block in graph.blocks:
-        if block.site in layers and block.operator not in FREE and block.site not in groups.of_block:
+        if (
+            layers.get(block.site) in named
+            and block.operator not in FREE
+            and block.site not in groups.of_block
+        ):
             layer = layers[block.site]
             members[layer.rstrip("0123456789").rstrip("./")][layer].append(block)
     for series, found in members.items():

@@ -9,7 +9,7 @@ import pytest
 import tapestry
 from tapestry.service.drawings import drawing_document
 from tapestry.teg.builder import GraphBuilder
-from tapestry.teg.drawn_groups import LEAST_BRANCHES, NO_GROUP, UPDATE, UPDATED, groups_of
+from tapestry.teg.drawn_groups import LEAST_BRANCHES, MOST_INPUTS, NO_GROUP, UPDATE, UPDATED, groups_of
 from tapestry.teg.folding import folded
 from tapestry.teg.graph import Graph
 from tapestry.teg.svg import label_of
@@ -145,6 +145,32 @@ def test_parts_apart_are_series_of_their_own_in_the_order_of_the_program() -> No
     assert groups.of_block.get(between, NO_GROUP) == NO_GROUP
     program = folded(graph, groups)
     assert all(a < b for a, b in program.arrows)
+
+
+def test_numbers_of_operators_are_no_layers() -> None:
+    b = GraphBuilder("numbered")
+    x = b.source("x", (16, 16), "float32")
+    for k in range(4):
+        for n in range(4):
+            w = b.source(f"w{k}of{n}", (16, 16), "float32", "parameter")
+            (x,) = b.apply("contract", (x, w), site=f"product.{n}.{k}", labels=LABELS, output=("m", "n"))
+    b.sink(x, site="result")
+    assert groups_of(b.build()).names[0] == "repeated part 1"
+
+
+@pytest.mark.parametrize("count", [MOST_INPUTS // 4, MOST_INPUTS // 4 + 1])
+def test_inputs_stand_beside_groups_unless_there_are_many(count: int) -> None:
+    b = GraphBuilder("inputs")
+    x = b.source("x", (16, 16), "float32", "parameter")
+    for k in range(count):
+        for n in range(4):
+            w = b.source(f"w{k}of{n}", (16, 16), "float32")
+            (x,) = b.apply("contract", (x, w), site=f"p{k}of{n}", labels=LABELS, output=("m", "n"))
+    b.sink(x, site="result")
+    groups = groups_of(b.build())
+    for block in (f"{k}of{n}" for k in range(count) for n in range(4)):
+        is_inside = groups.of_block.get(f"w{block}", NO_GROUP) == groups.of_block[f"p{block}"]
+        assert is_inside == (4 * count > MOST_INPUTS)
 
 
 def test_a_source_is_where_all_its_readers_are() -> None:
