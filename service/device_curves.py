@@ -41,17 +41,21 @@ ELEMENT_BYTES = {
 
 
 def device_document(name: str) -> dict[str, Any] | None:
-    """Build the document of a device of the catalog; None if it has no such device.
+    """Build the document of a device of the catalog; None if it has no such device."""
+    try:
+        return document_of_device(load_device(name))
+    except CatalogError:
+        return None
+
+
+def document_of_device(device: Device) -> dict[str, Any]:
+    """Build the document of a device.
 
     `products` has by precision the seconds of n x n products, and `ideal` those at the peak or the memory's rate,
     whichever is longer; `streams` the seconds in which an elementwise kernel reads and writes so many bytes. `error` is
     the standard deviation of the logarithm of measured over predicted time. `measured` has the kernels that were
     measured, each with its prediction, the interval of nine in ten times and the relative error.
     """
-    try:
-        device = load_device(name)
-    except CatalogError:
-        return None
     meshes = [each for each in mesh_names() if load_mesh(each).device.name == device.name]
     return {
         "name": device.name,

@@ -31,7 +31,15 @@ class CollectiveGroup(NamedTuple):
 
 
 def mesh_document(name: str) -> dict[str, Any] | None:
-    """Build the document of a mesh of the catalog, or of several of its nodes; None if there is no such mesh.
+    """Build the document of a mesh of the catalog, or of several of its nodes; None if there is no such mesh."""
+    try:
+        return document_of_mesh(load_mesh(name))
+    except CatalogError:
+        return None
+
+
+def document_of_mesh(mesh: Mesh) -> dict[str, Any]:
+    """Build the document of a mesh.
 
     `groups` of an axis are the collectives among all its devices, and those of the measured tables. `seconds`, by
     `bytes`, are those that searches count, `computed` those that follow from the figures of the axes alone. `points`
@@ -39,10 +47,6 @@ def mesh_document(name: str) -> dict[str, Any] | None:
     without the size gives: predictions pass through what was measured, so their own errors there say little. `network`
     is the axis between several such meshes, null where it is not known or is one of the axes.
     """
-    try:
-        mesh = load_mesh(name)
-    except CatalogError:
-        return None
     nodes = mesh.nodes or (mesh,)
     known = device_names()
     devices = list(dict.fromkeys(node.device.name for node in nodes))

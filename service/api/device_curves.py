@@ -1,4 +1,4 @@
-"""`/v1/devices/{member}/curves` and `/v1/meshes/{member}/curves`: figures, times, and measured ones."""
+"""`/v1/devices/{member}/curves`, `/v1/meshes/{member}/curves`, `/v1/runs/{id}/mesh/curves`: figures and times."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tapestry.hardware import device_names, mesh_names, node_meshes
 from tapestry.service.api import device_tasks
 from tapestry.service.api.answers import packed
 from tapestry.service.api.context import Parts
-from tapestry.service.api.openapi_parts import json_answer, problems
+from tapestry.service.api.openapi_parts import RunId, json_answer, problems
 from tapestry.service.api.problems import Problem
 from tapestry.teg.faults import Fault, near_names
 
@@ -151,6 +151,21 @@ def get_mesh_curves(member: MeshName, request: Request, parts: Parts) -> Respons
     is_known = member in known or set(node_meshes(member)) <= set(known)  # nor is it the path of a file
     content = parts.pool.do(device_tasks.compute_mesh_curves, member) if is_known else None
     return _answer(request, content, "meshes", member, known)
+
+
+@router.get(
+    "/runs/{run_id}/mesh/curves",
+    responses=json_answer("The mesh and its devices", {"mesh": MESH_EXAMPLE, "devices": [DEVICE_EXAMPLE]})
+    | problems(404),
+    response_class=Response,
+)
+def get_run_curves(run_id: RunId, request: Request, parts: Parts) -> Response:
+    """Show the mesh of a run and its devices as those of the catalog are shown, with the figures that the run had,
+    be the mesh in the catalog or not.
+    """
+    parts.store.runs.get(run_id)
+    content = parts.pool.do(device_tasks.compute_run_curves, run_id, parts.store.address)
+    return packed(request, content, f"{run_id}.mesh.curves.json")
 
 
 def _answer(request: Request, content: bytes | None, kind: str, name: str, known: Sequence[str]) -> Response:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from functools import lru_cache
 
 from tapestry.service.api.packing import gzipped_json
-from tapestry.service.device_curves import device_document
-from tapestry.service.mesh_curves import mesh_document
+from tapestry.service.api.tasks import store_at
+from tapestry.service.device_curves import device_document, document_of_device
+from tapestry.service.mesh_curves import document_of_mesh, mesh_document
+from tapestry.service.store import StoreAddress, mesh_of
 
 MOST_KEPT = 64  # documents, of some 20 KB; the catalog does not change while a process lives
 
@@ -23,3 +25,11 @@ def compute_mesh_curves(name: str) -> bytes | None:
     """Compute the document of a mesh; None if the catalog has no mesh of that name."""
     document = mesh_document(name)
     return None if document is None else gzipped_json(document)
+
+
+def compute_run_curves(run_id: str, address: StoreAddress) -> bytes:
+    """Compute the documents of the mesh of a run and of each kind of device in it, as they were for the run."""
+    mesh = mesh_of(store_at(address).runs.request(run_id).mesh)
+    devices = {node.device.name: node.device for node in mesh.nodes or (mesh,)}
+    shown = [document_of_device(device) for device in devices.values()]
+    return gzipped_json({"mesh": document_of_mesh(mesh), "devices": shown})

@@ -42,6 +42,7 @@ DESIGNED = {
     "/v1/runs/labels": {"get"},
     "/v1/runs/{run_id}": {"get", "patch", "delete"},
     "/v1/runs/{run_id}/mesh": {"get"},
+    "/v1/runs/{run_id}/mesh/curves": {"get"},
     "/v1/runs/{run_id}/cancel": {"post"},
     "/v1/runs/{run_id}/frontier": {"get"},
     "/v1/runs/{run_id}/events": {"get"},

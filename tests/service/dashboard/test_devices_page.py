@@ -164,3 +164,30 @@ def test_a_run_leads_to_its_mesh_and_device(idle_service: Service, visit: Open) 
     expect(line.get_by_role("link")).to_have_count(2)
     line.get_by_role("link").first.click()
     expect(page.locator("#mesh h2")).to_have_text("dgx-h100")
+
+
+def test_a_run_leads_to_a_mesh_of_its_own_that_the_catalog_has_not(
+    idle_service: Service, visit: Open
+) -> None:
+    mesh = idle_service.get("/v1/meshes/dgx-a100") | {"name": "ours"}
+    mesh.pop("device_count")
+    mesh["device"] |= {"name": "board", "memory_bytes": 96_000_000_000}
+    run = posted_run(idle_service, posted_graph(idle_service), mesh=mesh)
+    page = visit(idle_service, f"/runs/{run}")
+    page.locator("#mesh").get_by_role("link", name="ours").click()
+    expect(page).to_have_url(re.compile(rf"[?]run={run}$"))
+    expect(page.locator("#mesh h2")).to_have_text("ours")
+    expect(page.locator("#device h2")).to_have_text("board")
+    expect(page.locator("#device")).to_contain_text("96 GB")
+    expect(page.locator("#catalog [aria-pressed=true]")).to_have_count(0)
+    page.select_option("#collectives [aria-label=Shown]", "time")
+    expect(page).to_have_url(re.compile(rf"run={run}&.*show=time$"))
+    page.reload()
+    expect(page.locator("#collectives [aria-label=Shown]")).to_have_value("time")
+    page.locator("#chosen").get_by_role("link", name=run).click()
+    expect(page.locator("#mesh")).to_contain_text("ours")
+
+
+def test_the_mesh_of_a_run_that_is_not_there_is_missing(idle_service: Service, visit: Open) -> None:
+    page = visit(idle_service, "/devices?run=0123456789ab", expected=("status of 404",))
+    expect(page.locator("#chosen")).to_contain_text("There is no run “0123456789ab”")

@@ -247,5 +247,6 @@ export const pages = {
   batch: (/** @type {string} */ id) => `/batches/${encodeURIComponent(id)}`,
   device: (/** @type {string} */ name) => `/devices?device=${encodeURIComponent(name)}`,
   mesh: (/** @type {string} */ name) => `/devices?mesh=${encodeURIComponent(name)}`,
+  meshOf: (/** @type {string} */ run) => `/devices?run=${encodeURIComponent(run)}`,
   compare: (/** @type {"runs" | "plans"} */ what, /** @type {string[]} */ ids) => `/compare?${what}=${ids.map(encodeURIComponent).join(",")}`,
 };

@@ -42,9 +42,10 @@ export function placeText(place, now = Date.now()) {
  * The mesh of a run, its axes and devices; links lead to what the catalog has of them.
  * @param {any} run @returns {import("./dom.js").Child[]}
  */
-export function meshLine({ mesh: name, mesh_document: mesh, mesh_is_named: isKnown }) {
+export function meshLine({ id, mesh: name, mesh_document: mesh, mesh_is_named: isKnown }) {
   const { devices, axes } = meshFacts(mesh);
-  const linked = (/** @type {string} */ text, /** @type {string} */ href) => (isKnown ? element("a", { href }, text) : text);
+  const own = pages.meshOf(id);
+  const linked = (/** @type {string} */ text, /** @type {string} */ href) => element("a", { href: isKnown ? href : own }, text);
   const names = [...new Set(devices.map((/** @type {any} */ device) => device.name))];
   const memory = [...new Set(devices.map((device) => rounded(device.memory_bytes, "GB")))].join(" and ");
   const size = axes.map((/** @type {any} */ axis) => `${axis.name} ${axis.size}`).join(" × ");

@@ -1,4 +1,4 @@
-/** Devices and meshes of the catalog; the address says which is shown, and what of it. */
+/** Devices and meshes of the catalog, and the mesh of a run; the address says which is shown, and what of it. */
 
 import { get, pages, problemOf } from "../api.js";
 import { ChoiceList } from "../choice-list.js";
@@ -7,10 +7,14 @@ import { choicesOf } from "../devices/entries.js";
 import { showMesh } from "../devices/mesh-view.js";
 import { byId, element, fill, nowUsable, say } from "../dom.js";
 import { watchHealth } from "../health.js";
-import { errorNotice } from "../notice.js";
+import { errorNotice, missing } from "../notice.js";
 
 const USUAL = "dgx-h100";
 /** @typedef {import("../devices/entries.js").Entry} Entry */
+/** What is shown: a device or a mesh by name, or the mesh of a run by the run's id. @typedef {{kind: string, name: string}} Shown */
+
+/** Where what is shown is fetched. @type {Record<string, string>} */
+const PATHS = { device: "devices", mesh: "meshes", run: "runs" };
 
 async function begin() {
   try {
@@ -57,7 +61,7 @@ function showCatalog(entries) {
 
 /** What the address names, be it in the list or not: `2x-dgx-h100` is not. @param {Entry[]} entries @param {URLSearchParams} given */
 function wanted(entries, given) {
-  for (const kind of ["device", "mesh"]) {
+  for (const kind of Object.keys(PATHS)) {
     const name = given.get(kind);
     if (!name) continue;
     const known = entries.find((one) => one.kind === kind && (one.name === name || one.aliases.includes(name)));
@@ -69,8 +73,7 @@ function wanted(entries, given) {
 /** Write into the address what is shown. @param {{name: string, kind: string}} entry @param {URLSearchParams} state */
 function keep({ kind, name }, state) {
   const kept = new URLSearchParams(state);
-  kept.delete("device");
-  kept.delete("mesh");
+  for (const each of Object.keys(PATHS)) kept.delete(each);
   for (const id of TERMS) byId(id).value ? kept.set(id, byId(id).value) : kept.delete(id);
   history.replaceState(null, "", `?${new URLSearchParams([[kind, name], ...kept])}`);
 }
@@ -82,21 +85,31 @@ async function show(entry, state) {
   place.dataset.name = name;
   place.setAttribute("aria-busy", "true");
   try {
-    const document = await get(`/v1/${kind === "mesh" ? "meshes" : "devices"}/${encodeURIComponent(name)}/curves`);
+    const document = await get(`/v1/${PATHS[kind]}/${encodeURIComponent(name)}/${kind === "run" ? "mesh/curves" : "curves"}`);
     if (place.dataset.name !== name) return;
-    const section = element("div", { class: "stack" });
-    fill(place, section);
-    (kind === "mesh" ? showMesh : showDevice)(section, document, state, () => keep(entry, state));
+    const parts = kind === "run" ? [document.mesh, ...document.devices] : [document];
+    const sections = parts.map(() => element("div", { class: "stack" }));
+    fill(place, kind === "run" ? ownNote(name) : null, ...sections);
+    sections.forEach((section, k) => {
+      const isMesh = kind === "mesh" || (kind === "run" && k === 0);
+      (isMesh ? showMesh : showDevice)(section, parts[k], state, () => keep(entry, state));
+    });
   } catch (error) {
-    if (place.dataset.name === name) fill(place, missing(error, kind, name));
+    if (place.dataset.name === name) fill(place, missingEntry(error, kind, name));
   }
   place.removeAttribute("aria-busy");
 }
 
+/** @param {string} run its id */
+function ownNote(run) {
+  return element("p", { class: "note" }, "The mesh of the run ", element("a", { href: pages.run(run) }, run), ", with the figures that it was searched with.");
+}
+
 /** What is said in place of what cannot be had. @param {unknown} error @param {string} kind @param {string} name */
-function missing(error, kind, name) {
+function missingEntry(error, kind, name) {
   const problem = problemOf(error);
   if (problem.status !== 404) return errorNotice(error);
+  if (kind === "run") return missing(error, "run", name);
   const near = problem.errors.flatMap(({ allowed }) => allowed ?? []);
   const path = kind === "mesh" ? pages.mesh : pages.device;
   const links = near.flatMap((each, k) => [k ? ", " : " Near it: ", element("a", { href: path(each) }, each)]);
