@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tapestry.costmodel.block_cost import repeated_work
+from tapestry.costmodel.known_objectives import objective_called
 from tapestry.costmodel.objective import Objective
 from tapestry.costmodel.version import COST_MODEL_VERSION
 from tapestry.hardware.mesh import Mesh
@@ -26,6 +27,7 @@ from tapestry.teg.brief import brief, counted, listed, shown
 from tapestry.teg.faults import ArgumentError
 from tapestry.teg.graph import Graph
 from tapestry.teg.known_fields import known_fields
+from tapestry.teg.readable import quantity
 from tapestry.teg.sharding.placement import Placements
 from tapestry.teg.sharding.plan_offload import plan_offload
 from tapestry.teg.sharding.plan_stages import plan_stages
@@ -148,7 +150,7 @@ class BoundScope:
     micro_batches: tuple[int, ...]
 
     def __str__(self) -> str:
-        places = ", ".join(self.devices)
+        places = " or ".join("all devices" if part == "all" else part for part in self.devices)
         rounds = ", ".join(map(str, self.micro_batches))
         where = places if self.micro_batches == (1,) else f"{places} in {rounds} micro-batches"
         return f"{counted(self.structures, 'structure')} on {where}, each placed in every way"
@@ -198,18 +200,31 @@ class Shortfall:
         return shown("Shortfall", (str(self),))
 
     def __str__(self) -> str:
-        over = self.value - self.constraint.bound
-        name, unit = self.constraint.objective, self.constraint.unit
-        share = f" ({self.constraint.excess(self.value):.1%})" if self.constraint.bound > 0 else ""
-        needs = f"{name} = {self.value:.6g} {unit}, {over:.6g} {unit}{share} too much"
+        bound, title = self.constraint.bound, self._objective.title or self.constraint.objective
+        limit = f"{title} <= {self._quantity(bound)}"
+        needs = f"the nearest plan needs {self._quantity(self.value)}{self._excess}"
         if self.proven is None:
-            return f"no plan was found that satisfies {self.constraint}: the nearest needs {needs}"
-        least = f"at least {self.proven.bound:.6g} {unit}, as is proven for {self.proven.scope}"
-        if self.is_impossible:
-            return f"no plan satisfies {self.constraint}: it takes {least}; the nearest needs {needs}"
-        return (
-            f"no plan was found that satisfies {self.constraint}: the nearest needs {needs}; it takes {least}"
-        )
+            return f"no plan was found that satisfies {limit}: {needs}"
+        least = f"at least {self._quantity(self.proven.bound)} is proven for {self.proven.scope}"
+        found = "no plan satisfies" if self.is_impossible else "no plan was found that satisfies"
+        return f"{found} {limit}: {needs}; {least}"
+
+    @property
+    def _objective(self) -> Objective:
+        return objective_called(self.constraint.objective)
+
+    def _quantity(self, value: float) -> str:
+        return quantity(value, self.constraint.unit or self._objective.unit)
+
+    @property
+    def _excess(self) -> str:
+        """How far the value is from the limit: a factor, or percent where it is near; nothing for a limit of zero."""
+        if self.constraint.bound <= 0:
+            return ""
+        factor = self.value / self.constraint.bound
+        if factor < 2.0:
+            return f", {100.0 * (factor - 1.0):.2g} % more"
+        return f", {factor:,.1f} times as much" if factor < 10.0 else f", {factor:,.0f} times as much"
 
     @property
     def is_impossible(self) -> bool:

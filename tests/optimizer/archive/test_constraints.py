@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from tapestry.hardware import load_mesh
-from tapestry.optimizer import Budget, Constraint, Result, parse_constraint
+from tapestry.optimizer import Budget, Constraint, Result, Shortfall, parse_constraint
 from tapestry.optimizer.archive.constraints import all_constraints, fits
 from tapestry.optimizer.run.search import search
+from tapestry.teg.readable import quantity
 from tests.costmodel.programs import GRAPHS
 
 EIGHT = load_mesh("dgx-h100")
@@ -114,9 +115,8 @@ def test_an_infeasible_request_names_bound_amount_and_nearest_plan() -> None:
     proven = result.bounds["peak_memory_bytes"]
     assert 100 < proven.bound <= needed
     assert str(shortfall) == (
-        f"no plan satisfies peak_memory_bytes<=100B: it takes at least {proven.bound:.6g} B, as is proven for "
-        f"{proven.scope}; the nearest needs peak_memory_bytes = {needed} B, "
-        f"{needed - 100} B ({(needed - 100) / 100:.1%}) too much"
+        f"no plan satisfies peak memory <= 100 B: the nearest plan needs {quantity(needed, 'B')}, "
+        f"{needed / 100:.0f} times as much; at least {quantity(proven.bound, 'B')} is proven for {proven.scope}"
     )
 
 
@@ -130,9 +130,25 @@ def test_a_limit_that_may_be_in_reach_is_not_called_impossible() -> None:
     assert shortfall is not None
     assert not shortfall.is_impossible
     assert str(shortfall).startswith(
-        f"no plan was found that satisfies peak_memory_bytes<={between:.0f}B: the nearest"
+        f"no plan was found that satisfies peak memory <= {quantity(round(between), 'B')}: the nearest plan needs "
     )
-    assert f"it takes at least {proven:.6g} B, as is proven for " in str(shortfall)
+    assert f"at least {quantity(proven, 'B')} is proven for " in str(shortfall)
+
+
+@pytest.mark.parametrize(
+    ("value", "needs"),
+    [
+        (99.9 * 2**20, "99.90 MiB, 102,298 times as much"),
+        (3.3 * 2**10, "3.300 KiB, 3.3 times as much"),
+        (1.0501 * 2**10, "1.050 KiB, 5 % more"),
+    ],
+)
+def test_how_far_a_plan_is_from_a_limit_has_units_and_a_factor(value: float, needs: str) -> None:
+    nearest = search_within().frontier[0]
+    shortfall = Shortfall(parse_constraint("peak_memory_bytes<=1KiB"), value, nearest)
+    assert str(shortfall) == (
+        f"no plan was found that satisfies peak memory <= 1.000 KiB: the nearest plan needs {needs}"
+    )
 
 
 @pytest.mark.slow
@@ -152,5 +168,5 @@ def test_a_zero_bound_that_is_kept_is_not_blamed(unkept: str) -> None:
     assert shortfall is not None
     assert shortfall.constraint == parse_constraint(unkept)
     assert shortfall.nearest.cost["traffic_bytes"] == 0
-    assert "no plan satisfies time_s<=" in str(shortfall)
-    assert str(shortfall).endswith("too much")
+    assert "no plan satisfies time <= " in str(shortfall)
+    assert ": the nearest plan needs " in str(shortfall)

@@ -152,8 +152,8 @@ def test_a_graph_that_fits_nowhere_fails_with_the_bound_and_the_distance(bench: 
     assert run.status == "failed"
     assert run.problem is not None
     assert run.problem["code"] == "no_feasible_plan"
-    assert "peak_memory_bytes<=1024B" in run.problem["detail"]
-    assert "too much" in run.problem["detail"]
+    assert "peak memory <= 1.000 KiB" in run.problem["detail"]
+    assert " times as much" in run.problem["detail"]
     bounds = bench.store.runs.details(run_id).bounds
     assert bounds["peak_memory_bytes"]["bound"] > 1024
     assert (bounds["peak_memory_bytes"]["best"], bounds["peak_memory_bytes"]["gap"]) == (None, None)
