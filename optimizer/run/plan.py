@@ -218,7 +218,7 @@ class Shortfall:
 
     @property
     def _excess(self) -> str:
-        """How far the value is from the limit: a factor, or percent where it is near; nothing for a limit of zero."""
+        """The distance from the limit: a factor, or percent where it is near; nothing for a limit of zero."""
         if self.constraint.bound <= 0:
             return ""
         factor = self.value / self.constraint.bound

@@ -35,6 +35,11 @@ def shorten(page: Page) -> None:
     page.route("**/v1/runs", post)
 
 
+def without_runs(page: Page) -> None:
+    """Answer that there is no run, as the list is while the demo imports its program."""
+    page.route("**/v1/runs?*", lambda route: route.fulfill(json={"items": [], "next": None}))
+
+
 def test_one_button_leads_from_an_empty_installation_to_a_finished_run(service: Service, visit: Open) -> None:
     page = visit(service, "/", before=shorten)
     expect(page.get_by_role("heading", name="Nothing here yet")).to_be_visible()
@@ -107,8 +112,12 @@ def test_without_a_worker_the_demo_says_how_to_start_one(idle_service: Service, 
     other = visit(idle_service, "/?q=nothing")
     other.get_by_role("button", name="Run the demo").click()
     other.wait_for_url(f"**/?q=nothing&demo={run['id']}")
+    idle = visit(idle_service, f"/?demo={run['id']}", before=without_runs)
+    expect(idle.get_by_role("heading", name="The demo")).to_be_visible()
+    expect(idle.get_by_role("heading", name="Nothing here yet")).to_be_hidden()
 
     idle_service.post(f"/v1/runs/{run['id']}/cancel", json={})
+    expect(idle.get_by_role("heading", name="Nothing here yet")).to_be_visible()
     expect(page.get_by_role("alert")).to_contain_text("The run was cancelled")
     page.get_by_role("button", name="Run the demo and begin").click()
     page.wait_for_url(re.compile(rf"/tour\?demo=(?!{run['id']})[0-9a-f]{{12}}$"))

@@ -115,16 +115,6 @@ def test_a_lost_connection_is_reported_and_taken_up_after_the_last_event(tmp_pat
         expect(page.locator("#live")).to_have_text("ended")
 
 
-def test_a_queued_run_is_cancelled_by_its_button(idle_service: Service, visit: Open) -> None:
-    run_id = posted_run(idle_service, posted_graph(idle_service))
-    page = visit(idle_service, f"/runs/{run_id}")
-    expect(page.locator("#queue")).to_have_text("This run is next. No worker is there to begin it.")
-    page.get_by_role("button", name="Cancel").click()
-    expect(page.locator("#status")).to_have_text("cancelled")
-    expect(page.locator("#queue")).to_be_hidden()
-    assert idle_service.get(f"/v1/runs/{run_id}")["status"] == "cancelled"
-
-
 def test_without_a_worker_a_banner_says_how_to_start_one(idle_service: Service, visit: Open) -> None:
     page = visit(idle_service, "/")
     expect(page.locator("#banner")).to_contain_text("No worker is alive")

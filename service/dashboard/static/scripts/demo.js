@@ -104,6 +104,7 @@ class Demo {
   /** @param {boolean} isEnabled */
   #enable(isEnabled) {
     for (const button of this.buttons) button.disabled = !isEnabled;
+    this.part.classList.toggle("is-busy", !isEnabled);
   }
 
   /**

@@ -22,12 +22,12 @@ async function ask() {
 
 function warningOf(/** @type {string} */ state) {
   if (state === "lost") return ["The service does not answer. This page goes on by itself when it does."];
-  return [
-    "No worker is alive: runs wait in the queue until one is. Start one with ",
-    element("code", {}, COMMAND),
-    " on the service's database. ",
-    copyButton(() => COMMAND, "the command"),
-  ];
+  return ["No worker is alive: runs wait in the queue until one is.", ...workerRemedy()];
+}
+
+/** How to get a worker where there is none. */
+export function workerRemedy() {
+  return [" Start one with ", element("code", {}, COMMAND), " on the service's database. ", copyButton(() => COMMAND, "the command")];
 }
 
 /** What every page has: explanations of its figures, and a look now and again, for as long as it is open, whether the service is well. */

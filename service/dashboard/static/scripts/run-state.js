@@ -53,7 +53,7 @@ export class RunState {
     state.rules = run.rule_statistics;
     state.refused = run.refused_rules;
     state.plans = new Map(frontier.plans.map((/** @type {Plan} */ plan) => [plan.id, plan]));
-    state.fraction = isEnded(status) || phase === "verifying" ? 1 : fractionOf(run);
+    state.fraction = phase === "verifying" || (status === "succeeded" && run.stopped === "budget") ? 1 : fractionOf(run);
     return state;
   }
 
@@ -85,7 +85,7 @@ export class RunState {
     if (kind === "status") {
       Object.assign(this, data);
       this.doing = "";
-      if (this.phase === "verifying" || this.isEnded) this.fraction = 1;
+      if (this.phase === "verifying" || this.status === "succeeded") this.fraction = 1;
     } else if (kind === "progress") {
       const { seconds, evaluations, front, hypervolume, fraction } = data;
       Object.assign(this, { seconds, evaluations, hypervolume, fraction: fraction ?? this.fraction });

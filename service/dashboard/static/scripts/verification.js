@@ -5,19 +5,25 @@
 
 import { checkChip, checksOf } from "./badges.js";
 import { element, fill } from "./dom.js";
+import { isEnded } from "./run-state.js";
 import { explained, figure, numberHead, rowOf, scrolling, tableOf } from "./tables.js";
 import { plain } from "./units.js";
 
 const METHODS = { simulated: "while the plan ran with numbers", dry: "without numbers" };
 
-/** @param {Element} place @param {any} verified */
-export function showVerification(place, verified) {
-  if (!verified) {
-    return fill(
-      place,
-      element("p", { class: "empty" }, "Not verified: a run verifies its plans once its search is over, as far as its deadline allows."),
-    );
-  }
+/**
+ * Why a plan is not verified, and whether it will be.
+ * @param {{status: string, unchecked_because: string | null}} frontier of its run
+ */
+function uncheckedText({ status, unchecked_because: reason }) {
+  if (!isEnded(status)) return "Not verified: a run verifies its plans once its search is over, as far as its deadline allows.";
+  if (status === "cancelled") return "Not verified, and it will not be: its run was cancelled before.";
+  return `Not verified, and it will not be: its run has ended${reason ? ` (${reason})` : ""}.`;
+}
+
+/** @param {Element} place @param {any} verified @param {any} frontier of its run */
+export function showVerification(place, verified, frontier) {
+  if (!verified) return fill(place, element("p", { class: "empty" }, uncheckedText(frontier)));
   const { sharding, memory, traffic, values } = verified;
   const words = checksOf(verified).map((check) => element("li", {}, checkChip(check), ` ${check.why}`));
   const rows = [

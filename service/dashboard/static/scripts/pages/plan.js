@@ -84,7 +84,7 @@ function show(plan, run, frontier, objectives, graph) {
   showCostModel(byId("cost-model"), [plan]);
   showCosts(byId("costs"), plan.cost, frontier.plans, objectives, plan.objectives, plan.memory);
   showTimeErrors(byId("time-errors"), plan);
-  showVerification(byId("verification"), plan.verified);
+  showVerification(byId("verification"), plan.verified, frontier);
   new Executions(plan, leastMemory(run.mesh_document));
   showMemory(plan);
   enableWhyNot(plan, objectives, run.bounds ?? {});

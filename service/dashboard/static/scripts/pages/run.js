@@ -17,7 +17,7 @@ import { ParallelPlot } from "../frontier/parallel.js";
 import { FrontierPlot } from "../frontier/plot.js";
 import { Selection } from "../frontier/selection.js";
 import { FrontierView } from "../frontier/view.js";
-import { watchHealth } from "../health.js";
+import { watchHealth, workerRemedy } from "../health.js";
 import { HistoryPlot } from "../history-plot.js";
 import { marksOf } from "../marks.js";
 import { errorNotice, missing, problemNotice } from "../notice.js";
@@ -117,9 +117,11 @@ async function watchQueue() {
 }
 
 function showQueue() {
-  const waits = live.shown.status === "queued" && run.queue;
+  const waits = live.shown.status === "queued" && Boolean(run.queue);
   byId("queue").hidden = !waits;
-  say(byId("queue"), waits ? placeText(run.queue) : "");
+  say(byId("queue-place"), waits ? placeText(run.queue) : "");
+  const isAlone = waits && !run.queue.expected_start;
+  if (isAlone !== byId("queue-remedy").childElementCount > 0) fill(byId("queue-remedy"), ...(isAlone ? workerRemedy() : []));
 }
 
 /** Once more from the documents: they know what no event says. */
@@ -142,6 +144,7 @@ function showSummary() {
   showMaking(byId("making"), run);
   showCommands(byId("commands"), run);
   showReused();
+  showCancelled();
   const isProven = live.shown.isEnded && Object.keys(run.bounds).length > 0;
   byId("bounds-card").hidden = !isProven;
   if (isProven) showBounds(byId("bounds"), run.bounds, catalog);
@@ -151,8 +154,24 @@ function showSummary() {
 function showReused() {
   if (!new URLSearchParams(location.search).has("reused") || byId("reused").childElementCount) return;
   const text = `The same was asked for ${age(run.created_at)}, and this run answered it. Nothing was searched again. `;
-  const link = element("a", { href: `/runs/new?from=${encodeURIComponent(id)}&fresh` }, "Search again");
-  fill(byId("reused"), element("p", { class: "notice" }, text, link));
+  fill(byId("reused"), element("p", { class: "notice" }, text, searchAgain()));
+}
+
+function searchAgain() {
+  return element("a", { href: `/runs/new?from=${encodeURIComponent(id)}&fresh` }, "Search again");
+}
+
+/** That a run did not come to its end, and what this means for its plans. */
+function showCancelled() {
+  const { status, plans, checked } = live.shown;
+  if (status !== "cancelled") return;
+  const { seconds } = run.budget;
+  const when = run.started_at ? `after ${duration(run.seconds)}${seconds ? ` of ${duration(seconds)}` : ""} of searching` : "before it began";
+  const left = plans.size - checked;
+  const kept = `${several(plans.size, "plan")} found until then ${plans.size === 1 ? "is" : "are"} kept`;
+  const verified = left ? `${left === plans.size ? "" : `${plain(left)} of them `}not verified, and will not be` : "verified";
+  const words = plans.size ? `The ${kept}, ${verified}. ` : "It found no plan. ";
+  fill(byId("cancelled"), element("p", { class: "notice" }, `This run was cancelled ${when}. ${words}`, searchAgain()));
 }
 
 function show() {
@@ -170,6 +189,7 @@ function show() {
 /** @param {RunState} state */
 function showStatus(state) {
   const isBusy = state.status === "running";
+  if (state.isEnded) byId("cancellation").close();
   const cancelling = run.cancel_requested && !state.isEnded;
   const more = cancelling ? "cancelling" : isBusy && state.phase !== "queued" ? state.doing || state.phase : "";
   const badge = statusBadge(state.status, more);
@@ -227,9 +247,13 @@ function showPlans() {
   const marks = marksOf(all, chosen);
   byId("frontier").hidden = byId("all-objectives").hidden = all.length === 0;
   byId("no-plans").hidden = all.length > 0;
+  byId("frontier-help").hidden = all.length === 0;
+  const isWithoutPlans = live.shown.isEnded && all.length === 0;
+  for (const card of ["frontier-card", "hypervolume-card", "plans-card"]) byId(card).hidden = isWithoutPlans;
+  byId("run-grid").classList.toggle("is-without-plans", isWithoutPlans);
   say(
     byId("no-plans"),
-    live.shown.isEnded ? "This run found no plan." : "The first plans appear here in a moment.",
+    live.shown.status === "queued" ? "The first plans appear here once a worker has begun the run." : "The first plans appear here in a moment.",
   );
   byId("save-json").disabled = all.length === 0;
   byId("plan-frame").hidden = all.length === 0;
@@ -293,15 +317,17 @@ byId("save-json").addEventListener("click", () => {
   const document = { ...frontier, status: live.shown.status, plans: heldPlans() };
   saveJson(`${id}.frontier.json`, document);
 });
-byId("cancel").addEventListener("click", async () => {
-  byId("cancel").disabled = true;
+byId("cancel").addEventListener("click", () => byId("cancellation").showModal());
+byId("confirm-cancellation").addEventListener("click", async () => {
+  byId("confirm-cancellation").disabled = true;
   try {
     run = { ...run, ...(await post(`${path}/cancel`, {})) };
+    byId("cancellation").close();
     showStatus(live.shown);
   } catch (error) {
-    fill(byId("trouble"), errorNotice(error));
-    byId("cancel").disabled = false;
+    fill(byId("cancellation-trouble"), errorNotice(error));
   }
+  byId("confirm-cancellation").disabled = false;
 });
 
 watchHealth();
