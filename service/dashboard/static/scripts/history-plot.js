@@ -4,6 +4,7 @@
  */
 
 import { LineChart } from "./charts/lines.js";
+import { SHARE_SPAN } from "./charts/scale.js";
 import { count, plain, several } from "./units.js";
 
 /** @typedef {{seconds: number, evaluations: number, front: number, hypervolume: number}} Point */
@@ -41,7 +42,7 @@ export class HistoryPlot {
     this.chart.show({
       series,
       x: AXES[this.over],
-      y: { title: "hypervolume", unit: "", isFromZero: false },
+      y: { title: "hypervolume", unit: "", isFromZero: false, leastSpan: SHARE_SPAN },
     });
   }
 

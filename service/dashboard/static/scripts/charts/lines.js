@@ -18,7 +18,8 @@ import { extent, Scale } from "./scale.js";
  * @typedef {{name: string, color: string, x: ArrayLike<number>, y: ArrayLike<number>, kind?: "line" | "step" | "area" | "points",
  *   isDashed?: boolean, note?: (k: number) => string}} Series
  */
-/** @typedef {{title: string, unit: string, isLog?: boolean, isFromZero?: boolean, isWhole?: boolean}} AxisOptions */
+/** @typedef {{title: string, unit: string, isLog?: boolean, isFromZero?: boolean, isWhole?: boolean, leastSpan?: number}} AxisOptions
+ *   an axis is not stretched over less than the share `leastSpan` of its largest value */
 /** @typedef {{series: Series[], x: AxisOptions, y: AxisOptions, levels?: {y: number, name: string}[],
  *   mark?: {x: number, y: number, name: string}}} LineContent levels are horizontal lines with names, a mark is a point with one */
 
@@ -85,6 +86,7 @@ export class LineChart extends Figure {
     const [low, high] = extent([...tops.flat(), ...levels.map((level) => level.y)], {
       isLog: y.isLog,
       isFromZero: y.isFromZero !== false,
+      leastSpan: y.leastSpan,
     }) ?? [0, 1];
     return {
       x: { title: x.title, scale: new Scale(from, to, x) },

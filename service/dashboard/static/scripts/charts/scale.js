@@ -8,6 +8,10 @@ import { column, plain, rounded } from "../units.js";
 /** @typedef {{value: number, text: string}} Tick */
 
 const WIDE = 1e5; // of the largest to the least value
+const STEPS = [1, 2, 5, 10];
+
+/** Changes of a share, such as the hypervolume, that are smaller than this part of it fill no chart. */
+export const SHARE_SPAN = 0.01;
 
 /** A scale of values in their base unit; shown in a readable one. */
 export class Scale {
@@ -58,28 +62,36 @@ export class Scale {
     if (this.isWide) return wideTicks(low, high, most, this.base);
     if (this.isLog && high / low > 4) return logTicks(low, high, most).map((value) => this.#tick(value, null));
     const least = this.isWhole ? 1 / this.factor : 0;
-    const step = niceStep(Math.max(least, (high - low) / Math.max(1, most)));
+    let step = niceStep(Math.max(least, (high - low) / Math.max(1, most)));
+    // Of values between two ticks nobody can read where they are: at least two are within the scale.
+    if (multiples(low, high, step).length < 2) step = niceStep(Math.max(least, (high - low) / 5));
     const digits = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
-    const ticks = [];
-    const first = Math.ceil(low / step - 1e-6);
-    const last = Math.floor(high / step + 1e-6);
-    for (let k = first; k <= last && ticks.length < 100; k += 1) ticks.push(this.#tick(k === 0 ? 0 : k * step, digits));
-    return ticks;
+    return multiples(low, high, step).map((value) => this.#tick(value, digits));
   }
 
   /** @param {number} value in the unit shown @param {number | null} digits */
   #tick(value, digits) {
     const isLong = digits === null || digits > 6 || Math.abs(value) >= 1e7;
-    return { value: value * this.factor, text: isLong ? shortText(value) : plain(value, digits) };
+    return { value: value * this.factor, text: isLong ? shortText(value, digits ?? 0) : plain(value, digits) };
   }
 }
 
-/** @param {number} value */
-function shortText(value) {
+/** The multiples of a step that are within bounds. @param {number} low @param {number} high @param {number} step @returns {number[]} */
+function multiples(low, high, step) {
+  const found = [];
+  const last = Math.floor(high / step + 1e-6);
+  for (let k = Math.ceil(low / step - 1e-6); k <= last && found.length < 100; k += 1) found.push(k === 0 ? 0 : k * step);
+  return found;
+}
+
+/** As few digits as tell the value from those that differ in the last of so many decimals. @param {number} value @param {number} decimals */
+function shortText(value, decimals) {
   const size = Math.abs(value);
+  if (size === 0) return "0";
+  const digits = Math.min(16, Math.floor(Math.log10(size) + 1e-9) + 1 + decimals);
   return size >= 1e-4 && size < 1e7
-    ? value.toLocaleString("en-US", { maximumSignificantDigits: 4 })
-    : value.toExponential(1).replace("e+", "e").replace(".0e", "e");
+    ? value.toLocaleString("en-US", { maximumSignificantDigits: Math.max(4, digits) })
+    : value.toExponential(Math.max(1, digits - 1)).replace(/\.?0*e\+?/, "e");
 }
 
 /** @param {number} low @param {number} high @param {number} most @returns {number[]} */
@@ -99,7 +111,7 @@ function logTicks(low, high, most) {
 /** The step of 1, 2 or 5 times a power of ten next above. @param {number} least */
 function niceStep(least) {
   const power = 10 ** Math.floor(Math.log10(least));
-  return power * ([1, 2, 5, 10].find((step) => step * power >= least * 0.9999) ?? 10);
+  return power * (STEPS.find((step) => step * power >= least * 0.9999) ?? 10);
 }
 
 /**
@@ -110,11 +122,14 @@ function wideTicks(low, high, most, unit) {
   const [base, parts] = unit === "B" || unit === "" ? [2, 10] : [10, 3];
   const decades = Math.log(high / low) / Math.log(base);
   const steps = unit ? [1, 2, parts / 2, parts] : [1, 2, 3, 4, 5];
-  const step = steps.find((one) => Number.isInteger(one) && decades / one <= most) ?? parts;
+  const first = (/** @type {number} */ step) => Math.ceil(Math.log(low) / Math.log(base) / step - 1e-9);
+  const isEnough = (/** @type {number} */ step) => base ** ((first(step) + 1) * step) <= high * (1 + 1e-9);
+  const whole = steps.filter((one) => Number.isInteger(one));
+  const step = whole.find((one) => decades / one <= most) ?? parts;
+  const chosen = isEnough(step) ? step : (whole.findLast(isEnough) ?? step);
   const ticks = [];
-  const first = Math.ceil(Math.log(low) / Math.log(base) / step - 1e-9);
-  for (let k = first; base ** (k * step) <= high * (1 + 1e-9); k += 1) {
-    const value = base ** (k * step);
+  for (let k = first(chosen); base ** (k * chosen) <= high * (1 + 1e-9); k += 1) {
+    const value = base ** (k * chosen);
     ticks.push({ value, text: unit ? rounded(value, unit) : plain(value) });
   }
   return ticks;
@@ -122,10 +137,11 @@ function wideTicks(low, high, most, unit) {
 
 /**
  * The least and the largest of finite values, with a margin at both ends; null where there are none.
- * @param {ArrayLike<number>} values @param {{margin?: number, isLog?: boolean, isFromZero?: boolean}} [options] the margin is a share
+ * @param {ArrayLike<number>} values @param {{margin?: number, isLog?: boolean, isFromZero?: boolean, leastSpan?: number}} [options]
+ *   the margin is a share of the distance between both, which is at least `leastSpan` of the largest value
  * @returns {[number, number] | null}
  */
-export function extent(values, { margin = 0.04, isLog = false, isFromZero = false } = {}) {
+export function extent(values, { margin = 0.04, isLog = false, isFromZero = false, leastSpan = 0 } = {}) {
   let [low, high] = [Infinity, -Infinity];
   for (let k = 0; k < values.length; k += 1) {
     const value = values[k];
@@ -138,6 +154,7 @@ export function extent(values, { margin = 0.04, isLog = false, isFromZero = fals
     const by = Math.max((high / low) ** margin, 1.005);
     return [low / by, high * by];
   }
-  const by = margin * (high - low) || Math.abs(high) * 0.01 || 1;
+  const missing = leastSpan * Math.abs(high) - (high - low);
+  const by = Math.max(missing / 2, margin * (high - low)) || Math.abs(high) * 0.01 || 1;
   return isFromZero && low >= 0 ? [0, high + by] : [low - by, high + by];
 }

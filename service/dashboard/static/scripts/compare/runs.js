@@ -5,6 +5,7 @@
 
 import { keepAddressed } from "../address.js";
 import { LineChart } from "../charts/lines.js";
+import { SHARE_SPAN } from "../charts/scale.js";
 import { saveMenu } from "../charts/saving.js";
 import { byId, element, fill, say } from "../dom.js";
 import { explainCosts } from "../explanations.js";
@@ -79,7 +80,7 @@ function showHypervolume({ runs, reference, objectives }, subjects) {
         note: (/** @type {number} */ at) => plain(run.history[at][1], 4),
       })),
       x: { title: "searched", unit: "s", isFromZero: true },
-      y: { title: "hypervolume", unit: "", isFromZero: false },
+      y: { title: "hypervolume", unit: "", isFromZero: false, leastSpan: SHARE_SPAN },
     });
   chart.describe(`The hypervolume over the seconds of searching: ${runs.map((/** @type {any} */ run) => `${run.run} ${plain(run.hypervolume, 4)}`).join(", ")}`);
   subjects.onPoint(show);
