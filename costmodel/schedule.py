@@ -10,7 +10,8 @@ from tapestry.costmodel.kernel import evaluate
 from tapestry.costmodel.kernel_arrays import PAIR_TRAFFIC, SPEC, EvaluationState, new_state
 from tapestry.costmodel.plan_space import Genes, PlanSpace
 from tapestry.costmodel.span_loops import critical_spans, span_count, timeline_of
-from tapestry.costmodel.time_estimates import copied_edges, copy_classes, time_class_of_slot
+from tapestry.costmodel.table_rows import CopiedForm
+from tapestry.costmodel.time_estimates import copied_edges, copied_form, copy_classes, time_class_of_slot
 
 MOVES = "moves within devices"
 
@@ -35,7 +36,7 @@ class ScheduledBlock(NamedTuple):
 class ScheduledCopy(NamedTuple):
     """A copy of a schedule: of which tensor, for which reader, of which kind, from stage to stage, in which queues, and
     the bytes that all devices receive each time. Its kind are its exchanges (`all_gather on gpu`), or where it moves
-    what devices have.
+    what devices have; `form` is what it brings into which form.
     """
 
     tensor: str
@@ -45,6 +46,7 @@ class ScheduledCopy(NamedTuple):
     to_stage: int
     queues: tuple[int, ...]
     traffic_bytes: int
+    form: CopiedForm
 
 
 class Wait(NamedTuple):
@@ -136,6 +138,7 @@ def _copy(space: PlanSpace, strategies: np.ndarray, state: EvaluationState, edge
         to_stage,
         tuple(queues) if arrays.queue_count > 1 else (0,),
         traffic_of(space, strategies, edge),
+        copied_form(space, strategies, edge),
     )
 
 

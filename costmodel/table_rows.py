@@ -28,6 +28,18 @@ from tapestry.teg.sharding.spec import Spec
 from tapestry.teg.sharding.stages import Route
 
 
+class CopiedForm(NamedTuple):
+    """What a copy brings from one form into another: a tensor of a shape, of so many bytes an element, from a spec into
+    a spec; to another stage on a `route`.
+    """
+
+    shape: tuple[int, ...]
+    item: int
+    made: Spec
+    needed: Spec
+    route: Route | None
+
+
 class CopyPhases(NamedTuple):
     """The parts of a copy's time: median ticks of its rounds, shared as `weights`, and of the longer of them
     and of what devices move meanwhile; of the latter also the ticks by the mesh, which may be at a quantile.

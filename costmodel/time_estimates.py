@@ -16,7 +16,7 @@ from tapestry.costmodel.kernel_arrays import EvaluationState, new_state
 from tapestry.costmodel.plan_space import Genes, PlanSpace
 from tapestry.costmodel.resharding_tables import copy_rounds
 from tapestry.costmodel.span_loops import critical_ticks, timeline_of
-from tapestry.costmodel.table_rows import CopyPhases
+from tapestry.costmodel.table_rows import CopiedForm, CopyPhases
 from tapestry.hardware.mesh import Mesh
 from tapestry.hardware.timing import (
     TimeClass,
@@ -104,9 +104,15 @@ def copy_classes(
 
 def _mesh_of_copy(space: PlanSpace, edge: int) -> Mesh:
     """Return the mesh whose figures hold for a copy."""
+    return space.meshes.between(*_stages_of_copy(space, edge))
+
+
+def _stages_of_copy(space: PlanSpace, edge: int) -> tuple[int, int]:
+    """Return the stage that has what a copy brings, and the one that reads it."""
     arrays = space.space
     producer = arrays.made_gene[arrays.edge_tensor[edge]]
-    return space.meshes.between(*arrays.gene_stage[[producer, arrays.edge_slot[edge]]].tolist())
+    source, target = arrays.gene_stage[[producer, arrays.edge_slot[edge]]].tolist()
+    return source, target
 
 
 def time_class_of_slot(space: PlanSpace, slot: int) -> TimeClass:
@@ -123,8 +129,8 @@ def time_class_of_slot(space: PlanSpace, slot: int) -> TimeClass:
     return known[key]
 
 
-def _phases(space: PlanSpace, strategies: np.ndarray, edge: int) -> CopyPhases:
-    """Return what the time of a copy consists of, apart from moves before and after its rounds."""
+def copied_form(space: PlanSpace, strategies: np.ndarray, edge: int) -> CopiedForm:
+    """Return what the copy of an edge brings from which form into which, and on which way."""
     arrays = space.space
     slot, tensor = int(arrays.edge_slot[edge]), int(arrays.edge_tensor[edge])
     producer = int(arrays.made_gene[tensor])
@@ -136,12 +142,18 @@ def _phases(space: PlanSpace, strategies: np.ndarray, edge: int) -> CopyPhases:
         makes.made[output][int(strategies[producer]) // len(makes.dimension_orders)],
         needs.needed[read][int(strategies[slot]) // len(needs.dimension_orders)],
     )
-    route, both = None, arrays.gene_stage[[producer, slot]].tolist()
+    route = None
     if space.pipeline is not None and arrays.edge_number[edge] >= 0:
-        route = space.pipeline.layout.route(*both)
-    what = (kind.shape, item_bytes(kind.dtype), *specs)
-    known, key = space.cache.phases, (what, route, *(space.meshes.kind_of[stage] for stage in both))
+        route = space.pipeline.layout.route(*_stages_of_copy(space, edge))
+    return CopiedForm(kind.shape, item_bytes(kind.dtype), *specs, route)
+
+
+def _phases(space: PlanSpace, strategies: np.ndarray, edge: int) -> CopyPhases:
+    """Return what the time of a copy consists of, apart from moves before and after its rounds."""
+    form, stages = copied_form(space, strategies, edge), _stages_of_copy(space, edge)
+    known, key = space.cache.phases, (form, *(space.meshes.kind_of[stage] for stage in stages))
     if key not in known:
+        *what, route = form
         mesh = _mesh_of_copy(space, edge)
         median = mesh if mesh.device.quantile is None else mesh.at_quantile(0.5)
         rounds, ticks, kept_ticks = copy_rounds(*what, median, space.mesh_shape, route)

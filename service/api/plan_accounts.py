@@ -23,6 +23,7 @@ SCHEDULE_EXAMPLE: dict[str, Any] = {
     "cost_model": 29,
     "time_s": 1.5e-06,
     "lanes": ["compute", "communication"],
+    "axes": [{"name": "gpu", "bytes_per_s": 3.6e12}],
     "stages": [
         {
             "stage": 0,
@@ -42,6 +43,7 @@ SCHEDULE_EXAMPLE: dict[str, Any] = {
             "to_stage": 0,
             "queues": [0],
             "traffic_bytes": 28672,
+            "axis_bytes": {"gpu": 28672},
         }
     ],
     "spans": {"what": [-1, 0], "round": [0, 0], "start_ps": [0, 500000], "end_ps": [500000, 1500000]},

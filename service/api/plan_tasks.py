@@ -12,7 +12,6 @@ from tapestry.service.api.packing import GzippedDocument, gzipped_json
 from tapestry.service.api.tasks import store_at
 from tapestry.service.plan_memory import MemoryRefusal, memory_document
 from tapestry.service.plan_schedules import (
-    devices_per_stage,
     plan_schedule,
     schedule_document,
     schedule_trace,
@@ -30,7 +29,7 @@ def render_schedule(key: int, run_id: str, is_trace: bool, address: StoreAddress
     except TooManySpans as error:
         return GzippedDocument(refusal=str(error))
     write = schedule_trace if is_trace else schedule_document
-    return GzippedDocument(gzipped_json(write(found, devices_per_stage(plan, mesh))))
+    return GzippedDocument(gzipped_json(write(found)))
 
 
 def render_memory(key: int, run_id: str, address: StoreAddress) -> GzippedDocument:

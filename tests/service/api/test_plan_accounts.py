@@ -36,7 +36,7 @@ def test_the_schedule_ends_when_the_plan_does(shared: Service, path: str) -> Non
     ordered = [found["blocks"][k]["site"] for k in spans["what"] if k >= 0]
     assert ordered == ["hidden", "active", "y", "result"]
     assert [(c["tensor"], c["reader"], c["kind"]) for c in found["copies"]] == [
-        ("y", "result", "send_recv on gpu")
+        ("y", "result", "all_gather on gpu")
     ]
     (stage,) = found["stages"]
     waits = stage["computes_s"] + stage["waits_for_copies_s"] + stage["waits_for_stages_s"]

@@ -5,7 +5,9 @@ EXCHANGES = {
     "all_reduce": "all-reduce",
     "reduce_scatter": "reduce-scatter",
     "all_to_all": "all-to-all",
-    "send_recv": "fetch of pieces",
+    "fetch": "fetch of pieces",
+    "send": "send between stages",
+    "send_recv": "pieces between pairs",
 }
 
 

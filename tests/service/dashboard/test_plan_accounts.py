@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import csv
 import re
+from itertools import pairwise
 from urllib.parse import quote
 
 import pytest
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
+from tapestry.optimizer import Plan
+from tapestry.service.plan_schedules import plan_schedule, schedule_document
 from tapestry.service.store import Store
+from tests.optimizer.analysis.shared_plans import CASES
 from tests.service.dashboard.conftest import Open
 from tests.service.dashboard.drawing import shades
 from tests.service.processes import Service
@@ -49,7 +53,7 @@ def test_the_predicted_timeline_is_there_without_an_execution(
     longest = page.locator("#longest tbody tr")
     expect(longest).to_have_count(len(schedule["copies"]))
     expect(longest.first).to_contain_text("y for result")
-    expect(longest.first).to_contain_text("fetch of pieces on gpu")
+    expect(longest.first).to_contain_text("all-gather on gpu")
     page.get_by_label("blocks", exact=True).check()
     assert {text.split("\n")[0] for text in page.locator("#longest tbody th").all_inner_texts()} == {
         "hidden",
@@ -225,6 +229,51 @@ def test_the_timeline_cuts_names_in_the_middle_and_shares_its_axis_with_the_use_
     assert (above_box["x"], above_box["width"]) == (below_box["x"], below_box["width"])
 
 
+def saved_csv(page: Page, button: Locator) -> list[dict[str, str]]:
+    with page.expect_download() as download:
+        button.click()
+    return list(csv.DictReader(download.value.path().read_text().splitlines()))
+
+
+@pytest.mark.parametrize("name", ["pipeline 5", "a step in rounds"])
+def test_the_use_of_links_and_what_takes_longest_have_the_traffic_once(
+    idle_service: Service, plan: str, visit: Open, name: str
+) -> None:
+    case = CASES[name]()
+    known = Plan(case.graph, case.placements, (), {}, True)
+    schedule = schedule_document(plan_schedule(known, case.mesh))
+    made = [schedule["copies"][-1 - what] for what in schedule["spans"]["what"] if what < 0]
+    traffic = sum(copy["traffic_bytes"] for copy in made)
+    assert name == "a step in rounds" or any(copy["stage"] != copy["to_stage"] for copy in made)
+
+    def changed(page: Page) -> None:
+        page.route("**/schedule", lambda route: route.fulfill(json=schedule))
+
+    page = visit(idle_service, f"/plans/{plan}?longest=kinds", before=changed)
+    timeline(page)
+    page.locator("#link-use-menu summary").click()
+    rows = saved_csv(page, page.locator("#link-use-menu button", has_text="CSV"))
+    moved = sum(
+        float(rate or 0) * (float(after["seconds"]) - float(row["seconds"]))
+        for row, after in pairwise(rows)
+        for head, rate in row.items()
+        if head != "seconds"
+    )
+    assert moved == pytest.approx(traffic, rel=1e-6)
+    used = {axis for copy in made for axis in copy["axis_bytes"]}
+    assert {head.removesuffix(" B/s") for head in rows[0]} == {"seconds", *used}
+    for axis in schedule["axes"]:
+        if axis["name"] in used:
+            expect(page.locator("#link-use-legend")).to_contain_text(
+                re.compile(rf"{axis['name']}: at most (below )?[\d.]+ % of [\d.]+ .B/s")
+            )
+    kinds = saved_csv(page, page.locator("#longest").get_by_role("button", name="CSV"))
+    assert sum(float(row["bytes (B)"]) for row in kinds) == traffic
+    assert sum(int(row["times"]) for row in kinds if row["kind"] in {copy["kind"] for copy in made}) == len(
+        made
+    )
+
+
 def test_equal_layers_take_from_the_least_to_the_most(idle_service: Service, plan: str, visit: Open) -> None:
     schedule = idle_service.get(f"/v1/plans/{plan}/schedule")
     for number, block in enumerate(schedule["blocks"][:3]):
@@ -245,7 +294,7 @@ def test_equal_layers_take_from_the_least_to_the_most(idle_service: Service, pla
     expect(longest.first).to_contain_text("reduce-scatter on gpu + all-gather on gpu")
     page.get_by_label("blocks", exact=True).check()
     expect(longest).to_have_count(1)
-    expect(longest.first).to_contain_text("with its equals, 3 times, 43.30 to 82.40 µs each")
+    expect(longest.first).to_contain_text("with others alike, 3 times, 43.30 to 82.40 µs each")
     page.get_by_label("kinds", exact=True).check()
     expect(page.locator("#longest")).to_contain_text("reduce-scatter on gpu + all-gather on gpu")
 

@@ -10,7 +10,7 @@ const KIND_NAMES = {
   all_to_all: "all-to-all",
   broadcast: "broadcast",
   fetch: "fetch of pieces",
-  send_recv: "fetch of pieces",
+  send_recv: "pieces between pairs",
   send: "send between stages",
 };
 

@@ -10,7 +10,16 @@ import { lastUpTo } from "./charts/ordered.js";
  * @typedef {{starts: Float64Array, ends: Float64Array, names: string[], kinds: string[], bytes: Float64Array, critical: Uint8Array | null}} Lane
  */
 /** @typedef {{number: number, name: string, lanes: Lane[], busy: [number, number]}} Device */
-/** @typedef {{streams: string[], devices: Device[], end: number, hasPath: boolean, of: "devices" | "stages"}} Trace */
+/**
+ * What devices receive over links: each copy once, with its bytes over each of the trace's axes.
+ * @typedef {{start: number, end: number, bytes: number[]}} Transfer
+ */
+/**
+ * The mesh axes over which devices receive anything, one without a name where that is not known by axis; `rate` is what all
+ * devices together can receive, bytes per second, or null.
+ * @typedef {{name: string, rate: number | null}} LinkAxis
+ */
+/** @typedef {{streams: string[], devices: Device[], end: number, hasPath: boolean, of: "devices" | "stages", axes: LinkAxis[], transfers: Transfer[]}} Trace */
 /** @typedef {{start: number, end: number, name: string, kind: string, bytes: number, isCritical: boolean}} Span */
 
 /**
@@ -27,6 +36,8 @@ export function readTrace(document) {
   const names = new Map(processes.map((event) => [event.pid, event.args.name]));
   /** @type {Map<number, Span[][]>} */
   const byDevice = new Map();
+  /** @type {Map<string, Transfer>} */
+  const transfers = new Map(); // a copy may be in several queues of a device
   let hasPath = false;
   for (const event of document.traceEvents) {
     if (event.ph !== "X") continue;
@@ -37,26 +48,32 @@ export function readTrace(document) {
       );
     const isCritical = Boolean(event.args?.critical);
     hasPath ||= isCritical;
-    byDevice.get(event.pid)?.[event.tid]?.push({
+    const span = {
       start: event.ts * 1e-6,
       end: (event.ts + event.dur) * 1e-6,
       name: event.name,
       kind: String(event.cat ?? "").replace(/^[^,]*,/, ""),
       bytes: event.args?.bytes ?? 0,
       isCritical,
-    });
+    };
+    byDevice.get(event.pid)?.[event.tid]?.push(span);
+    if (event.tid > 0) transfers.set(`${event.pid} ${event.ts} ${event.name}`, { start: span.start, end: span.end, bytes: [span.bytes] });
   }
-  return { ...traceOf(streams, byDevice, names, hasPath), of: "devices" };
+  const links = { axes: [{ name: "", rate: null }], transfers: [...transfers.values()] };
+  return { ...traceOf(streams, byDevice, names, hasPath), of: "devices", ...links };
 }
 
 /**
  * The schedule of a plan: a stage in place of its devices, which all do alike. Copies between stages have lanes of their
- * own on both sides.
+ * own on both sides, and their bytes on the side that receives them.
  * @param {any} schedule as the API has it @returns {Trace}
  */
 export function scheduledTrace(schedule) {
   const { lanes, stages, blocks, copies, spans } = schedule;
   const critical = new Set(schedule.critical);
+  const axes = schedule.axes.map((/** @type {any} */ axis) => ({ name: axis.name, rate: axis.bytes_per_s }));
+  /** @type {Transfer[]} */
+  const transfers = [];
   const hasRounds = spans.round.some((/** @type {number} */ number) => number > 0);
   /** @type {Map<number, Span[][]>} */
   const byStage = new Map(
@@ -73,12 +90,18 @@ export function scheduledTrace(schedule) {
       bytes: one.traffic_bytes ?? 0,
       isCritical: critical.has(k),
     };
-    for (const [stage, lane] of placesOf(one, what >= 0, lanes.length)) byStage.get(stage)?.[lane].push(span);
+    for (const [stage, lane] of placesOf(one, what >= 0, lanes.length)) {
+      const isSent = what < 0 && stage !== one.to_stage;
+      byStage.get(stage)?.[lane].push(isSent ? { ...span, bytes: 0 } : span);
+    }
+    if (what >= 0) return;
+    const bytes = axes.map((/** @type {LinkAxis} */ { name }) => one.axis_bytes[name] ?? 0);
+    transfers.push({ start: span.start, end: span.end, bytes });
   });
   const name = (/** @type {any} */ one) =>
     stages.length > 1 ? `stage ${one.stage}` : one.devices > 1 ? `each of ${one.devices}` : "the device";
   const names = new Map(stages.map((/** @type {any} */ one) => [one.stage, name(one)]));
-  return { ...traceOf(lanes, byStage, names, true), of: "stages" };
+  return { ...traceOf(lanes, byStage, names, true), of: "stages", axes, transfers };
 }
 
 /**

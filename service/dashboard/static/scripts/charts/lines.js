@@ -24,6 +24,7 @@ import { extent, Scale } from "./scale.js";
  *   mark?: {x: number, y: number, name: string}}} LineContent levels are horizontal lines with names, a mark is a point with one */
 
 const NO_AXIS = { title: "", unit: "" };
+const LEVEL_TEXT = 12; // px, above a level
 const STEPS = { ArrowLeft: -1, ArrowRight: 1, PageUp: -20, PageDown: 20 };
 
 /** A chart of lines. Dragging shows a part, a double click or 0 the whole; arrow keys move the cursor. */
@@ -155,12 +156,13 @@ export class LineChart extends Figure {
   #paintLevels(pen, frame) {
     pen.font = font(11);
     pen.textAlign = "right";
-    pen.textBaseline = "bottom";
     for (const { y, name } of this.content?.levels ?? []) {
       const at = Math.round(this.axes.y.scale.at(y));
+      const hasPlace = at - frame.top > LEVEL_TEXT;
       pen.fillStyle = color("bad");
       pen.fillRect(frame.left, at, frame.right - frame.left, 1);
-      pen.fillText(name, frame.right - 4, at - 2);
+      pen.textBaseline = hasPlace ? "bottom" : "top";
+      pen.fillText(name, frame.right - 4, at + (hasPlace ? -2 : 4));
     }
   }
 

@@ -6,46 +6,71 @@
 import { nameWithoutNumbers } from "../site-names.js";
 
 /** @typedef {import("../trace.js").Trace} Trace */
-/** `names` are those that are alike: equal layers, but for the numbers in their names, and rounds. Each takes from `least` to `most` seconds.
+/** `names` are those that are alike: but for the numbers in their names, and rounds. Each takes from `least` to `most` seconds.
  * @typedef {{name: string, names: Set<string>, kind: string, count: number, seconds: number, least: number, most: number,
  *   critical: number, bytes: number}} Total */
 
 const ROUND = / \(round \d+\)$/;
 
 /**
- * The time of blocks or copies by name, those first that take longest; of devices, the one where they take most. Rounds and
- * equal layers are taken together.
+ * The time of blocks or copies by name, those first that take longest, of all stages together; what runs on several devices
+ * at once counts where it takes longest. Rounds and what is alike but for the numbers in its names are taken together.
  * @param {Trace} trace @param {boolean} areCopies @param {boolean} [byKind] taken together by kind
  * @returns {Total[]}
  */
 export function totals(trace, areCopies, byKind = false) {
   /** @type {Map<string, Total>} */
-  const most = new Map();
-  for (const device of trace.devices)
-    for (const [key, total] of totalsOf(device.lanes.slice(areCopies ? 1 : 0, areCopies ? undefined : 1), byKind)) {
-      const known = most.get(key);
-      if (!known || total.seconds > known.seconds) most.set(key, total);
+  const found = new Map();
+  for (const one of eachOnce(trace, areCopies)) {
+    const name = one.name.replace(ROUND, "");
+    const key = byKind ? one.kind : `${name.split(" ").map(nameWithoutNumbers).join(" ")} ${one.kind}`;
+    const total = found.get(key);
+    if (!total) {
+      found.set(key, { ...one, name: byKind ? one.kind : name });
+      continue;
     }
-  return [...most.values()].filter(({ seconds }) => seconds > 0).sort((a, b) => b.seconds - a.seconds);
+    for (const other of one.names) total.names.add(other);
+    total.count += one.count;
+    total.seconds += one.seconds;
+    total.least = Math.min(total.least, one.least);
+    total.most = Math.max(total.most, one.most);
+    total.critical += one.critical;
+    total.bytes += one.bytes;
+  }
+  return [...found.values()].filter(({ seconds }) => seconds > 0).sort((a, b) => b.seconds - a.seconds);
 }
 
-/** @param {import("../trace.js").Lane[]} lanes @param {boolean} byKind */
-function totalsOf(lanes, byKind) {
+/**
+ * What spans with one name add up to on the device where they take longest, with the bytes of all devices.
+ * @param {Trace} trace @param {boolean} areCopies @returns {Total[]}
+ */
+function eachOnce(trace, areCopies) {
+  /** @type {Map<string, Total>} */
+  const longest = new Map();
+  for (const device of trace.devices)
+    for (const [name, total] of totalsOf(device.lanes.slice(areCopies ? 1 : 0, areCopies ? undefined : 1))) {
+      const known = longest.get(name);
+      const bytes = total.bytes + (known?.bytes ?? 0);
+      longest.set(name, { ...(known && known.seconds >= total.seconds ? known : total), bytes });
+    }
+  return [...longest.values()];
+}
+
+/** @param {import("../trace.js").Lane[]} lanes @returns {Map<string, Total>} */
+function totalsOf(lanes) {
   /** @type {Map<string, Total>} */
   const found = new Map();
   const seen = new Set();
   for (const lane of lanes)
     for (let k = 0; k < lane.starts.length; k += 1) {
-      const once = `${lane.starts[k]} ${lane.names[k]}`; // a copy may be in several queues
+      const [name, kind] = [lane.names[k], lane.kinds[k]];
+      const once = `${lane.starts[k]} ${name}`; // a copy may be in several queues
       if (seen.has(once)) continue;
       seen.add(once);
-      const name = lane.names[k].replace(ROUND, "");
-      const key = byKind ? lane.kinds[k] : `${name.split(" ").map(nameWithoutNumbers).join(" ")} ${lane.kinds[k]}`;
-      const total = found.get(key) ?? {
-        ...{ name: byKind ? lane.kinds[k] : name, kind: lane.kinds[k], names: new Set() },
-        ...{ count: 0, seconds: 0, least: Infinity, most: 0, critical: 0, bytes: 0 },
+      const total = found.get(name) ?? {
+        ...{ name, kind, names: new Set([name]), count: 0, seconds: 0 },
+        ...{ least: Infinity, most: 0, critical: 0, bytes: 0 },
       };
-      total.names.add(lane.names[k]);
       const seconds = lane.ends[k] - lane.starts[k];
       total.count += 1;
       total.seconds += seconds;
@@ -53,52 +78,35 @@ function totalsOf(lanes, byKind) {
       total.most = Math.max(total.most, seconds);
       total.critical += lane.critical?.[k] ? seconds : 0;
       total.bytes += lane.bytes[k];
-      found.set(key, total);
+      found.set(name, total);
     }
   return found;
 }
 
 /**
- * The bytes per second that each lane of copies brings over time, as steps; all series have the same moments. Bytes of a
- * span that is in several lanes are shared among them.
- * @param {Trace} trace @returns {{name: string, x: Float64Array, y: Float64Array}[]}
+ * The bytes per second that all devices receive over each axis, as steps; all series have the same moments.
+ * @param {Trace} trace @returns {{name: string, rate: number | null, x: Float64Array, y: Float64Array}[]}
  */
-export function linkUse(trace) {
-  const lanes = trace.streams.length;
-  /** @type {Map<string, number>} */
-  const shared = new Map();
-  eachCopy(trace, (lane, k, device) => {
-    const key = `${device} ${lane.starts[k]} ${lane.names[k]}`;
-    shared.set(key, (shared.get(key) ?? 0) + 1);
-  });
-  /** @type {Map<number, Float64Array>} */
-  const changes = new Map([[0, new Float64Array(lanes)], [trace.end, new Float64Array(lanes)]]);
+export function linkUse({ axes, transfers, end }) {
+  const changes = new Map([0, end].map((time) => [time, new Float64Array(axes.length)]));
   const at = (/** @type {number} */ time) => {
-    if (!changes.has(time)) changes.set(time, new Float64Array(lanes));
+    if (!changes.has(time)) changes.set(time, new Float64Array(axes.length));
     return /** @type {Float64Array} */ (changes.get(time));
   };
-  eachCopy(trace, (lane, k, device, j) => {
-    const seconds = lane.ends[k] - lane.starts[k];
-    if (!(seconds > 0) || !lane.bytes[k]) return;
-    const rate = lane.bytes[k] / seconds / (shared.get(`${device} ${lane.starts[k]} ${lane.names[k]}`) ?? 1);
-    at(lane.starts[k])[j] += rate;
-    at(lane.ends[k])[j] -= rate;
-  });
+  for (const { start, end: last, bytes } of transfers) {
+    if (!(last > start)) continue;
+    bytes.forEach((size, k) => {
+      at(start)[k] += size / (last - start);
+      at(last)[k] -= size / (last - start);
+    });
+  }
   const moments = Float64Array.from(changes.keys()).sort();
-  return trace.streams.slice(1).map((name, k) => {
+  return axes.map((axis, k) => {
     let rate = 0;
     const y = moments.map((time) => {
-      rate += changes.get(time)?.[k + 1] ?? 0;
+      rate += changes.get(time)?.[k] ?? 0;
       return Math.max(0, rate);
     });
-    return { name, x: moments, y };
+    return { ...axis, x: moments, y };
   });
-}
-
-/** @param {Trace} trace @param {(lane: import("../trace.js").Lane, k: number, device: number, j: number) => void} action */
-function eachCopy(trace, action) {
-  for (const device of trace.devices)
-    device.lanes.forEach((lane, j) => {
-      for (let k = 0; j > 0 && k < lane.starts.length; k += 1) action(lane, k, device.number, j);
-    });
 }

@@ -15,6 +15,7 @@ import { linkUse, totals } from "./spans.js";
 /** @typedef {import("../trace.js").Trace} Trace */
 
 const MOST_ROWS = 60;
+const LEAST_SHARE = 0.05; // of what links can do, that is to be seen below the line which shows it
 const TITLES = /** @type {Record<string, string>} */ ({
   time_s: "time",
   peak_memory_bytes: "peak memory",
@@ -125,7 +126,7 @@ export function showLongest(trace, what, onName) {
     const found = element("button", { type: "button", class: "site", onclick: () => onName(total) }, name);
     const bytes = total.bytes ? quantity(total.bytes, "B") : "";
     const times = total.count > 1 ? `${plain(total.count)} times, ${eachText(total)} each` : "";
-    const alike = total.names.size > 1 && what !== "kinds" ? "with its equals" : "";
+    const alike = total.names.size > 1 && what !== "kinds" ? "with others alike" : "";
     const note = [what === "kinds" ? "" : kindText(total.kind), alike, times, bytes];
     return rowOf(
       [found, element("div", { class: "muted small" }, note.filter(Boolean).join(", "))],
@@ -160,8 +161,8 @@ function eachText({ least, most }) {
 /** The use of the links over time. */
 export class LinkUse {
   constructor() {
-    this.chart = new LineChart(byId("link-use"), "Bytes per second over time, by queue; the longest copies are in the table above");
-    /** @type {{name: string, color: string, x: Float64Array, y: Float64Array, kind: "area"}[]} */
+    this.chart = new LineChart(byId("link-use"), "Bytes per second over time, by mesh axis; the longest copies are in the table above");
+    /** @type {{name: string, color: string, x: Float64Array, y: Float64Array, kind: "area" | "step"}[]} */
     this.series = [];
     fill(
       byId("link-use-menu"),
@@ -181,18 +182,16 @@ export class LinkUse {
   /** @param {Trace} trace @param {number} left px that the timeline has at the left of its axis */
   show(trace, left) {
     this.chart.leastLeft = left;
-    const kind = /** @type {"area"} */ ("area");
-    this.series = linkUse(trace)
-      .filter(({ y }) => y.some((rate) => rate > 0))
-      .map((one, k) => ({ ...one, kind, color: k ? seriesColor(k + 1) : "communication" }));
+    const used = linkUse(trace).filter(({ y }) => y.some((rate) => rate > 0));
+    const kind = used.length > 1 ? "step" : "area";
+    this.series = used.map((one, k) => ({ ...one, kind, name: one.name || "all axes", color: k ? seriesColor(k + 1) : "communication" }));
     byId("link-use-frame").hidden = !this.series.length;
     if (!this.series.length) return;
-    fill(byId("link-use-legend"), this.series.length > 1 ? legend(this.series) : null);
-    this.chart.show({
-      series: this.series,
-      x: { title: "time", unit: "s" },
-      y: { title: "all devices receive", unit: "B/s" },
-    });
+    fill(byId("link-use-legend"), legend(used.map((one, k) => ({ ...this.series[k], name: useText(one, this.series[k].name, trace.end) }))));
+    const levels = used.flatMap(({ name, rate, y }) =>
+      rate && mostOf(y) >= LEAST_SHARE * rate ? [{ y: rate, name: `all links of ${name}: ${quantity(rate, "B/s")}` }] : [],
+    );
+    this.chart.show({ series: this.series, x: { title: "time", unit: "s" }, y: { title: "all devices receive", unit: "B/s" }, levels });
     this.chart.look(0, trace.end);
   }
 
@@ -200,4 +199,20 @@ export class LinkUse {
   look(from, to) {
     this.chart.look(from, to);
   }
+}
+
+/** @param {Float64Array} y */
+function mostOf(y) {
+  return y.reduce((most, value) => Math.max(most, value), 0);
+}
+
+/**
+ * How far the links of an axis are used, at most and on average.
+ * @param {{rate: number | null, x: Float64Array, y: Float64Array}} use @param {string} name @param {number} end s
+ */
+function useText({ rate, x, y }, name, end) {
+  if (!rate) return name;
+  const bytes = y.reduce((sum, value, k) => sum + (k + 1 < x.length ? value * (x[k + 1] - x[k]) : 0), 0);
+  const share = (/** @type {number} */ part) => (part < 0.001 ? "below 0.1 %" : `${plain(part * 100, 1)} %`);
+  return `${name}: at most ${share(mostOf(y) / rate)} of ${quantity(rate, "B/s")}, on average ${share(bytes / end / rate)}`;
 }
