@@ -32,7 +32,10 @@ GATHERED_SHARE = 0.2  # of the weights, from which on the headline says that the
 NEARLY_ALL = 0.995  # of the weights, from which on the headline does not say how many they are
 SAME = 0.005  # relative difference that is none
 GATHERS = ("all_gather", "broadcast")
-REDUCED = {"all_reduce": "all-reduced", "reduce_scatter": "reduce-scattered"}
+REDUCED = {
+    "reduce_scatter": "reduce-scattered",
+    "all_reduce": "all-reduced",
+}  # in the order of the steps of a copy
 
 
 def words_of(
@@ -161,15 +164,20 @@ class _Words:
         return _sentence("; ".join([stored, *texts]))
 
     def sums(self) -> str:
-        """Describe what becomes of partial results."""
-        found = [each for each in self.traffic.redistributions if each.source.spec.partial]
+        """Describe what becomes of partial results, each copy once; some are reduced in two steps."""
+        groups: dict[tuple[str, ...], list[Redistribution]] = {}
+        for each in self.traffic.redistributions:
+            if each.source.spec.partial and each.exchanges:
+                kinds = {of.kind for of in each.exchanges}
+                groups.setdefault(tuple(kind for kind in REDUCED if kind in kinds), []).append(each)
         texts = []
-        for kind, done in REDUCED.items():
-            mine = [each for each in found if any(of.kind == kind for of in each.exchanges)]
-            if mine:
+        for kinds_of_group, mine in groups.items():
+            done = []
+            for kind in kinds_of_group:
                 axes = {of.axis: None for each in mine for of in each.exchanges if of.kind == kind}
-                texts.append(f"{done} over {enumerated(list(axes))} in {_moved(mine)}")
-        return f"Partial results are {enumerated(texts)}." if texts else ""
+                done.append(f"{REDUCED[kind]} over {enumerated(list(axes))}")
+            texts.append(f"{enumerated(done) or 'moved'} in {_moved(mine)}")
+        return f"Partial results are {'; '.join(texts)}." if texts else ""
 
     def others(self) -> str:
         """Describe what is redistributed beside weights, their new values and partial results."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -152,6 +153,32 @@ def test_words_name_what_is_split_over_which_axis_and_compare_with_the_fastest()
     assert found["Weights"] == "100 % of their bytes are split over gpu."
     assert found["Sums"].startswith("Partial results are all-reduced over gpu in 1 copy (")
     assert "31 % less memory on the fullest device, 2 times the time and as much traffic" in found["Compared"]
+
+
+@pytest.mark.parametrize("name", [*CASES, "two steps of sums"])
+def test_the_bytes_of_the_sentences_add_up_to_the_traffic(name: str) -> None:
+    if name in CASES:
+        case = CASES[name]()
+        graph, placements, mesh = case.graph, case.placements, case.mesh
+    else:  # reduce-scattered in the nodes, and all-reduced between them
+        terms, split = (
+            parse_strategy("(-, -, node.0*gpu.0*gpu.1*gpu.2)"),
+            parse_strategy("(gpu.0*gpu.1*gpu.2, -)"),
+        )
+        graph, mesh = two_layers(), load_mesh("2x-dgx-h100")
+        placements = Placements({"y": Placement(terms), "result": Placement(split)})
+    traffic = plan_traffic(graph, placements, mesh)
+    found = words_of(placements, mesh.axis_sizes, traffic, {}, {})["sentences"]
+    texts = {each["topic"]: each["text"] for each in found}
+    stated = re.findall(r"cop(?:y|ies) \(([\d.e+]+) ([KMGT]?i?B)\)", " ".join(texts.values()))
+    units = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+    total = sum(float(number) * units[unit] for number, unit in stated)
+    assert total == pytest.approx(traffic.execution.traffic_bytes, rel=2e-3)
+    if name not in CASES:
+        assert re.fullmatch(
+            r"Partial results are reduce-scattered over gpu and all-reduced over node in 1 copy \(.*\)\.",
+            texts["Sums"],
+        )
 
 
 def test_words_say_how_many_of_the_weights_are_split() -> None:
