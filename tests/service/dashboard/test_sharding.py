@@ -92,6 +92,38 @@ def test_a_device_under_the_pointer_is_explained_and_diagrams_have_colors_of_the
     expect(page.locator("#legend")).to_contain_text("redistributed, up to")
 
 
+def saved_svg(page: Page) -> str:
+    page.locator("#drawing-menu summary").click()
+    with page.expect_download() as download:
+        page.locator("#drawing-menu button", has_text="SVG").click()
+    return download.value.path().read_text()
+
+
+def test_closed_layers_say_what_is_redistributed_within_and_edges_keep_their_scale(
+    service: Service, plan: dict[str, Any], visit: Open
+) -> None:
+    columns = service.get(f"/v1/plans/{plan['id']}/sharding")
+    moved, blocks = columns["redistributions"], columns["blocks"]["site"]
+    inner = [k for k, reader in enumerate(moved["reader"]) if re.match(r"p\dof[123]", blocks[reader])]
+    assert inner, "a layer has copies of its own"
+    for k in range(len(moved["bytes"])):  # nearly all is within the layers
+        moved["bytes"][k] = 2**20 if k in inner else 2**10
+
+    def changed(page: Page) -> None:
+        page.route("**/sharding", lambda route: route.fulfill(json=columns))
+
+    page = visit(service, f"/plans/{plan['id']}", before=changed)
+    expect(page.locator("#legend")).to_contain_text("redistributed, up to 1.000 MiB on an edge;")
+    expect(page.locator("#legend")).to_contain_text(f"{len(inner)}.00 MiB of ")
+    closed = saved_svg(page)
+    assert re.search(rf">\d+ blocks, {len(inner)}\.\d+ MiB redistributed within</text>", closed)
+    widths = [float(width) for width in re.findall(r'stroke-width="([\d.]+)"', closed)]
+    page.click("#open-all")
+    assert max(float(width) for width in re.findall(r'stroke-width="([\d.]+)"', saved_svg(page))) > max(
+        widths
+    )
+
+
 def test_drawings_that_were_taken_away_leave_nothing_behind(
     service: Service, plan: dict[str, Any], page: Page
 ) -> None:

@@ -6,7 +6,7 @@
 
 import { color, onTheme } from "../colors.js";
 import { element, fill } from "../dom.js";
-import { several } from "../units.js";
+import { quantity, several } from "../units.js";
 import { coloring } from "./coloring.js";
 import { layered } from "./layered.js";
 import { Minimap } from "./minimap.js";
@@ -95,12 +95,12 @@ export class Diagram {
     this.#start();
   }
 
-  /** Show what is new in the drawing's columns; everything stays where it is. */
+  /** Show what is new in the drawing's columns. What is in the middle stays there; nodes get as wide as their texts need. */
   refresh() {
     if (!this.drawing || !this.picture) return;
-    this.view = visible(this.drawing, this.open, this.hasParameters);
-    Object.assign(this.picture, edgesOf(this.view));
-    this.recolor();
+    const { selected } = this;
+    this.#arrangeAround(this.#anchor());
+    this.#mark(selected);
   }
 
   /** Show other groups open; what is at `anchor`, a block, stays where it is on the screen.
@@ -108,14 +108,19 @@ export class Diagram {
   setOpen(open, anchor = -1) {
     const before = anchor < 0 ? null : this.#centerOf(anchor);
     this.open = new Set(open);
-    this.#arrange();
-    const after = anchor < 0 ? null : this.#centerOf(anchor);
-    if (before && after) {
-      this.viewport.x += after[0] - before[0];
-      this.viewport.y += after[1] - before[1];
-      this.#follow(this.panes[0]);
-    } else this.#start();
+    this.#arrangeAround(anchor, before);
+    if (anchor < 0) this.#start();
     this.onChange();
+  }
+
+  /** Arrange nodes anew; a block stays where it is on the screen. @param {number} anchor -1: none @param {[number, number] | null} [before] where it was */
+  #arrangeAround(anchor, before = anchor < 0 ? null : this.#centerOf(anchor)) {
+    this.#arrange();
+    if (!before) return;
+    const after = this.#centerOf(anchor);
+    this.viewport.x += after[0] - before[0];
+    this.viewport.y += after[1] - before[1];
+    this.#follow(this.panes[0]);
   }
 
   /** @param {boolean} shown */
@@ -285,23 +290,24 @@ export class Diagram {
 }
 
 /** @param {Visible} view */
-function edgesOf({ from, to, bytes, traffic, moved }) {
-  return { from, to, bytes, traffic, moved };
+function edgesOf({ from, to, bytes, traffic, moved, most }) {
+  return { from, to, bytes, traffic, moved, most };
 }
 
 /** @param {Drawing} drawing @param {import("./visible.js").VisibleNode} node @returns {import("./painter.js").Face} */
-export function face({ blocks, operators, groups }, { block, group, blocks: count, held }) {
+export function face({ blocks, operators, groups }, { block, group, blocks: count, held, within }) {
+  const moved = within ? `, ${quantity(within, "B")} redistributed` : "";
   if (block < 0) {
     const members = groups.parent.filter((parent) => parent === group).length;
     const title = members ? `${members} × ${groups.name[group]}` : groups.name[group];
-    return { title: shortened(title), text: several(count, "block"), kind: "group", fill: null };
+    return { title: shortened(title), text: `${several(count, "block")}${moved && `${moved} within`}`, kind: "group", fill: null };
   }
   const kind = blocks.kind[block];
   const isSource = operators[blocks.operator[block]] === "source";
   const more = held ? ` + ${several(held, "parameter")}` : "";
   return {
     title: shortened(isSource || kind === "sink" ? blocks.site[block] : operators[blocks.operator[block]]),
-    text: shortened(isSource || kind === "sink" ? kind : `${blocks.site[block]}${more}`),
+    text: `${shortened(isSource || kind === "sink" ? kind : `${blocks.site[block]}${more}`)}${moved}`,
     kind,
     fill: null,
   };

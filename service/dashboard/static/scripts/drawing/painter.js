@@ -8,8 +8,8 @@
 /** @typedef {{title: string, text: string, kind: string, fill: string | null, mark?: string}} Face of a node; the mark is what
  *   happened to it: kept, made, removed, changed */
 /** @typedef {{layout: Layered, widths: Float64Array, heights: Float64Array, faces: Face[],
- *   from: Int32Array, to: Int32Array, bytes: Float64Array, traffic: Float64Array, moved: Uint8Array,
- *   shown?: Uint8Array}} Picture where not all nodes are shown, which */
+ *   from: Int32Array, to: Int32Array, bytes: Float64Array, traffic: Float64Array, moved: Uint8Array, most: number,
+ *   shown?: Uint8Array}} Picture where not all nodes are shown, which; `most` is the traffic of the widest edge */
 
 export const READABLE = 0.45; // scale from which on names are written
 const LEAST_SEEN = 1; // px of the screen, of each node
@@ -58,12 +58,13 @@ export function paint(pen, picture, segments, view, colors, marked) {
 }
 
 /**
- * The class of width of each edge: 0 where nothing is redistributed, the last for the most traffic.
- * @param {Float64Array} traffic @param {Uint8Array} moved @returns {Uint8Array}
+ * The class of width of each edge: 0 where nothing is redistributed, the last for the most traffic of an edge of the whole
+ * program, and for more, where several edges are drawn as one.
+ * @param {Float64Array} traffic @param {Uint8Array} moved @param {number} most @returns {Uint8Array}
  */
-function widthClasses(traffic, moved) {
-  const most = traffic.reduce((found, bytes) => Math.max(found, bytes), 0);
-  return moved.map((isMoved, k) => (isMoved ? 1 + Math.round((WIDTHS - 1) * Math.sqrt(most ? traffic[k] / most : 0)) : 0));
+function widthClasses(traffic, moved, most) {
+  const share = (/** @type {number} */ k) => (most ? Math.min(1, traffic[k] / most) : 0);
+  return moved.map((isMoved, k) => (isMoved ? 1 + Math.round((WIDTHS - 1) * Math.sqrt(share(k))) : 0));
 }
 
 /** The width of a class. @param {number} number */
@@ -75,11 +76,11 @@ function widthOf(number) {
  * @param {CanvasRenderingContext2D} pen @param {Picture} picture @param {number[][]} segments @param {View} view
  * @param {number[]} rows @param {Record<string, string>} colors @param {number} selected
  */
-function paintEdges(pen, { layout, from, to, traffic, moved }, segments, view, [first, last], colors, selected) {
+function paintEdges(pen, { layout, from, to, traffic, moved, most }, segments, view, [first, last], colors, selected) {
   const { x, y } = layout;
   const right = view.x + view.width / view.scale;
   const own = [];
-  const classes = widthClasses(traffic, moved);
+  const classes = widthClasses(traffic, moved, most);
   /** @type {number[][]} */
   const byClass = Array.from({ length: WIDTHS + 1 }, () => []);
   for (let k = layout.since[Math.min(first, layout.rows.length - 1)]; k <= last; k += 1) {

@@ -130,8 +130,13 @@ function showLegend(diagram) {
 /** What wide edges mean, if there are any. @param {Diagram} diagram */
 function edgeLegend({ drawing, view }) {
   if (!drawing?.edges.traffic || !view) return null;
-  const most = view.traffic.reduce((found, bytes) => Math.max(found, bytes), 0);
-  const text = most ? `redistributed, up to ${quantity(most, "B")} on an edge` : "redistributed";
+  const within = view.nodes.reduce((sum, node) => sum + node.within, 0);
+  const text = [
+    view.most ? `redistributed, up to ${quantity(view.most, "B")} on an edge` : "redistributed",
+    within ? `${quantity(within, "B")} of ${quantity(within + view.traffic.reduce((sum, bytes) => sum + bytes, 0), "B")} within nodes` : "",
+  ]
+    .filter(Boolean)
+    .join("; ");
   return element("span", {}, element("span", { class: "edge-sign", "aria-hidden": "true" }), ` ${text}`);
 }
 

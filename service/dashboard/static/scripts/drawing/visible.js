@@ -11,13 +11,15 @@
  *   groups: {name: string[], parent: number[]}}} Drawing */
 
 /** @typedef {{block: number, group: number, blocks: number, held: number, flops: number, bytes: number, seconds: number,
- *   energy: number, received: number, memory: number, split: string, stage: string}} VisibleNode
+ *   energy: number, received: number, memory: number, within: number, split: string, stage: string}} VisibleNode
  *   a block, or else a group; how many blocks it stands for; parameters that are shown in their reader; of a plan also the
  *   seconds and the energy (J) of the blocks, the bytes that they receive and that their results take of a
- *   device, and over what they are split, and where, if that is one for all */
+ *   device, the bytes redistributed on edges that are within the node, and over what its blocks are split, and where, if
+ *   that is one for all */
 
 /** @typedef {{nodes: VisibleNode[], nodeOf: Int32Array, from: Int32Array, to: Int32Array, bytes: Float64Array,
- *   traffic: Float64Array, moved: Uint8Array}} Visible */
+ *   traffic: Float64Array, moved: Uint8Array, most: number}} Visible `most` is the largest traffic of an edge of the whole
+ *   drawing */
 
 /** Kinds of sources that are shown within the one block that reads them. */
 const HELD = new Set(["parameter", "constant"]);
@@ -46,7 +48,7 @@ export function visible(drawing, open, parameters = false) {
       node = nodes.length;
       nodes.push({
         ...{ block: closed < 0 ? block : -1, group: closed, blocks: 0, held: 0, flops: 0, bytes: 0 },
-        ...{ seconds: 0, energy: 0, received: 0, memory: 0, split: split?.[block] ?? "", stage: stage?.[block] ?? "" },
+        ...{ seconds: 0, energy: 0, received: 0, memory: 0, within: 0, split: split?.[block] ?? "", stage: stage?.[block] ?? "" },
       });
       if (closed >= 0) ofGroup.set(closed, node);
     }
@@ -67,7 +69,12 @@ export function visible(drawing, open, parameters = false) {
     nodeOf[block] = nodeOf[/** @type {Int32Array} */ (readers)[block]];
     nodes[nodeOf[block]].held += 1;
   }
-  return { nodes, nodeOf, ...joined(drawing, nodeOf, nodes.length) };
+  drawing.edges.traffic?.forEach((moved, k) => {
+    const node = nodeOf[drawing.edges.from[k]];
+    if (node === nodeOf[drawing.edges.to[k]]) nodes[node].within += moved;
+  });
+  const most = (drawing.edges.traffic ?? []).reduce((found, moved) => Math.max(found, moved), 0);
+  return { nodes, nodeOf, ...joined(drawing, nodeOf, nodes.length), most };
 
   /** @param {number} block */
   function isHeld(block) {
