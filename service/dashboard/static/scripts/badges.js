@@ -88,6 +88,18 @@ export function checkChips(verified) {
   return checks.map((check) => checkChip(check, check.why));
 }
 
+/** What was checked of a plan, where there is little room: a sign for each check that it passed, a word for every other. @param {any} verified */
+export function checkSigns(verified) {
+  const checks = checksOf(verified);
+  if (!checks.length) return checkChips(verified);
+  return checks.flatMap((check) => [
+    check.ok
+      ? element("span", { class: "chip good", role: "img", "aria-label": check.word, title: `${check.word}: ${check.why}` }, "✓")
+      : checkChip(check, check.why),
+    " ",
+  ]);
+}
+
 /** @param {Check} check @param {string} [title] */
 export function checkChip({ word, ok }, title = "") {
   const kind = ok === null ? "" : ok ? "good" : "bad";

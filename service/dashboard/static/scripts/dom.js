@@ -37,6 +37,11 @@ function nodes(children) {
     .map((child) => (child instanceof Node ? child : String(child)));
 }
 
+/** A name that may be broken after its joints, rather than within a word. @param {string} name @returns {Child[]} */
+export function breakable(name) {
+  return name.split(/(?<=[_./:-])/).flatMap((part, k) => (k ? [element("wbr"), part] : [part]));
+}
+
 /**
  * Put these children in the place of all that an element had.
  * @param {Element} parent

@@ -5,7 +5,8 @@
 
 import { addressedOrder, keepOrder } from "./address.js";
 import { pages } from "./api.js";
-import { checkChips, markChip, originChip } from "./badges.js";
+import { checkSigns, markChip, originChip } from "./badges.js";
+import { asCard, asCards } from "./cards.js";
 import { frontierRows } from "./csv.js";
 import { element, fill } from "./dom.js";
 import { originText, originWord, sourceOf, stagesText } from "./marks.js";
@@ -15,8 +16,8 @@ import { column, plain } from "./units.js";
 
 /** @typedef {import("./marks.js").Plan} Plan */
 /** @typedef {{name: string, unit: string, title: string}} Objective */
-/** @typedef {{key: string, title: string, unit: string, form?: string, isNumber: boolean, about?: string, value: (plan: Plan) => number | string,
- *   cell: (plan: Plan) => any}} Column */
+/** @typedef {{key: string, title: string, unit: string, form?: string, isNumber: boolean, about?: string, under?: import("./tables.js").Under,
+ *   value: (plan: Plan) => number | string, cell: (plan: Plan) => any}} Column */
 
 /** @type {Column} */
 const DEVICES = {
@@ -95,6 +96,7 @@ export class PlanTable {
     /** @type {import("./tables.js").Order} */
     this.order = addressedOrder("sort", { key: "", isAscending: true });
     const { table, head, body } = sortedTable("Plans", { kind: "plan-table", file: () => frontierRows(this.content?.plans ?? []) });
+    this.table = table;
     this.head = head;
     this.body = body;
     /** @type {Map<string, {row: HTMLTableRowElement, plan: Plan, look: string}>} */
@@ -167,6 +169,7 @@ export class PlanTable {
     const focused = row.contains(document.activeElement) ? document.activeElement : null;
     const select = row.querySelector(".select-cell") ?? element("td", { class: "select-cell" }, this.tray.box(plan.id, plan.plan));
     fill(row, select, ...cells);
+    asCard(row, ["", ...columns.map(({ key, title, unit }) => (key === "plan" ? "" : unit ? `${title}, ${unit}` : title))]);
     // A link is another one now; a box stays what it was.
     if (focused) (focused.isConnected ? focused : row.querySelector("a")).focus({ preventScroll: true });
     this.rows.set(plan.id, { row, plan, look });
@@ -184,6 +187,7 @@ export class PlanTable {
       if (this.content) this.show(this.content);
     });
     this.head.prepend(element("td", { class: "select-cell" }));
+    asCards(this.table, []);
   }
 }
 
@@ -203,6 +207,7 @@ function columnsOf({ plans, objectives, marks, hasLeads }) {
       isNumber: true,
       value: (/** @type {Plan} */ plan) => plan.cost[name],
       cell: (/** @type {Plan} */ plan) => scale.write(plan.cost[name]),
+      ...(name === "time_s" ? intervalsOf(plans, scale) : {}),
     };
   });
   return [
@@ -219,7 +224,7 @@ function columnsOf({ plans, objectives, marks, hasLeads }) {
       ],
     },
     ...costs.flatMap((one) =>
-      one.key === "time_s" ? [one, ...intervalsOf(plans, one.unit), ...(hasLeads ? leadsOf(plans) : [])] : [one],
+      one.key === "time_s" ? [one, ...(hasLeads ? leadsOf(plans) : [])] : [one],
     ),
     ...(plans.some(sourceOf) ? [ORIGIN] : []),
     ...(plans.some((plan) => plan.devices !== "all") ? [DEVICES] : []),
@@ -241,36 +246,25 @@ function columnsOf({ plans, objectives, marks, hasLeads }) {
       unit: "",
       isNumber: false,
       value: (plan) => (plan.verified ? 1 : 0) + (plan.verified?.values?.executed ? 1 : 0),
-      cell: (plan) => checkChips(plan.verified).flatMap((chip, k) => (k ? [" ", chip] : [chip])),
+      cell: (plan) => checkSigns(plan.verified),
     },
   ];
 }
 
 /**
- * A column of the intervals that hold the times of plans; none where no plan has one.
+ * What stands under the times of plans: the intervals that hold them, in the same unit; nothing where no plan has one.
  * @param {Plan[]} plans
- * @param {string} unit of the column of times
- * @returns {Column[]}
+ * @param {import("./units.js").Scale} scale of the times
+ * @returns {Partial<Column>}
  */
-function intervalsOf(plans, unit) {
-  const known = plans.flatMap(({ time }) => (time ? [time] : []));
-  if (!known.length) return [];
-  const scale = column(
-    known.flatMap((time) => [time.low, time.high]),
-    "s",
-  );
-  const text = (/** @type {any} */ time) => (time ? `${scale.write(time.low)} to ${scale.write(time.high)}` : "");
-  return [
-    {
-      key: "interval",
-      about: "interval",
-      title: `${plain(100 * known[0].probability)} % interval${scale.name === unit ? "" : `, ${scale.name}`}`,
-      unit: "",
-      isNumber: true,
-      value: (plan) => plan.time?.low ?? Infinity,
-      cell: (plan) => text(plan.time),
-    },
-  ];
+function intervalsOf(plans, scale) {
+  const probability = plans.find(({ time }) => time)?.time?.probability;
+  if (!probability) return {};
+  const interval = (/** @type {any} */ time) => time && element("div", { class: "interval" }, `${scale.write(time.low)} to ${scale.write(time.high)}`);
+  return {
+    under: { title: `${plain(100 * probability)} % interval`, about: "interval" },
+    cell: (plan) => [scale.write(plan.cost.time_s), interval(plan.time)],
+  };
 }
 
 /**

@@ -4,7 +4,7 @@
  */
 
 import { element, fill } from "./dom.js";
-import { explained, figure, figureIn, numberHead, rowOf, scrolling, SHARE, tableOf } from "./tables.js";
+import { explained, figure, numberHead, rowOf, scrolling, SHARE, tableOf } from "./tables.js";
 import { column, percent, several } from "./units.js";
 
 /** @typedef {{structures: number, views: string[], schedule_orders: string[], devices: string[],
@@ -21,21 +21,21 @@ const REACHED = 5e-4;
  * @param {import("./cost-table.js").Objective[]} catalog
  */
 export function showBounds(place, bounds, catalog) {
-  const heads = ["objective", numberHead("best"), numberHead("proven bound"), "", numberHead("gap")];
+  const heads = ["objective", numberHead("best"), numberHead("proven bound"), numberHead("gap")];
   const rows = Object.entries(bounds).map(([name, bound]) => row(name, bound, catalog));
   const [{ scope }] = Object.values(bounds);
   const words = element("p", { class: "muted small" }, scopeText(scope));
-  fill(place, scrolling(tableOf(heads, rows, "Proven bounds")), words);
+  fill(place, scrolling(tableOf(heads, rows, "Proven bounds", { hasCards: true })), words);
 }
 
 /** @param {string} name @param {Bound} found @param {import("./cost-table.js").Objective[]} catalog */
 function row(name, { bound, best, gap }, catalog) {
   const known = catalog.find((objective) => objective.name === name);
   const scale = column(best === null ? [bound] : [best, bound], known?.unit ?? "");
+  const inUnit = (/** @type {number} */ value) => figure(`${scale.write(value)} ${scale.name}`, value, scale.unit);
   return rowOf(explained(known?.title ?? name, `cost: ${name}`), [
-    best === null ? figure("–", null) : figureIn(scale, best),
-    figureIn(scale, bound),
-    element("td", {}, scale.name),
+    best === null ? figure("–", null) : inUnit(best),
+    inUnit(bound),
     figure(gapText(gap), gap, SHARE),
   ]);
 }

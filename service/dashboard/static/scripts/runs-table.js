@@ -6,8 +6,9 @@
 import { about } from "./about.js";
 import { pages } from "./api.js";
 import { statusBadge } from "./badges.js";
+import { asCard, asCards } from "./cards.js";
 import { runRows } from "./csv.js";
-import { element, fill } from "./dom.js";
+import { breakable, element, fill } from "./dom.js";
 import { isEnded } from "./run-state.js";
 import { csvButton } from "./saving.js";
 import { sparkline } from "./sparkline.js";
@@ -62,7 +63,7 @@ const COLUMNS = [
     kind: "name",
     sort: "program",
     cell: (run, table) => [
-      element("a", { href: pages.run(run.id) }, run.graph),
+      element("a", { href: pages.run(run.id) }, breakable(run.graph)),
       element("div", { class: "mono" }, run.id),
       run.tags.length || run.notes
         ? element(
@@ -135,6 +136,7 @@ export class RunsTable {
     const all = element("th", { scope: "col", class: "select-cell" }, this.all);
     fill(this.head, this.isPlain ? null : all, ...heads);
     this.table = element("table", { class: "runs-table", "aria-label": "Runs" }, element("thead", {}, this.head), this.body);
+    asCards(this.table, []);
     fill(place, this.table);
   }
 
@@ -210,6 +212,8 @@ export class RunsTable {
       // Whoever stands on a link or box keeps standing there.
       all.forEach((cell, k) => row.children[k].contains(document.activeElement) || row.children[k].replaceWith(cell));
     } else fill(row, ...all);
+    const names = COLUMNS.map(({ title, kind }) => (kind === "name" ? "" : title));
+    asCard(row, this.isPlain ? names : ["", ...names]);
     this.rows.set(run.id, { row, text });
     return row;
   }

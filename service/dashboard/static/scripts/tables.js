@@ -4,6 +4,7 @@
  */
 
 import { about } from "./about.js";
+import { asCards } from "./cards.js";
 import { element, fill } from "./dom.js";
 import { meter } from "./meters.js";
 import { csvButton } from "./saving.js";
@@ -17,7 +18,8 @@ export const SHARE = "share";
 /** @typedef {import("./saving.js").FileRows} FileRows */
 /** A head over `span` columns; figures stand to the right, and an empty name is no head. `about` is the key of its explanation, unless its name is.
  * @typedef {Child | {name: Child | Child[], isNumber?: boolean, isMeter?: boolean, unit?: string, span?: number, about?: string}} Head */
-/** @typedef {{key: string, title: string, unit: string, isNumber: boolean, about?: string}} SortableColumn */
+/** What a column has below each of its figures, and the key of its explanation. @typedef {{title: string, about: string}} Under */
+/** @typedef {{key: string, title: string, unit: string, isNumber: boolean, about?: string, under?: Under}} SortableColumn */
 /** @typedef {{key: string, isAscending: boolean}} Order by which column rows are sorted */
 
 /** @param {string} name of a column of figures @param {string} [unit] @param {string} [about] the key of its explanation, unless its name is */
@@ -25,8 +27,8 @@ export function numberHead(name, unit = "", about = name) {
   return { name, unit, isNumber: true, about };
 }
 
-/** What a table is: its class, its rows as a file has them, where that has more than is shown.
- * @typedef {{kind?: string, file?: FileRows}} TableOptions */
+/** What a table is: its class, its rows as a file has them, where that has more than is shown, whether its rows are cards where there is little room.
+ * @typedef {{kind?: string, file?: FileRows, hasCards?: boolean}} TableOptions */
 
 /** The rows of files of tables that show less than these have. @type {WeakMap<Element, FileRows | undefined>} */
 const fileRows = new WeakMap();
@@ -36,10 +38,11 @@ const fileRows = new WeakMap();
  * @param {Head[]} heads @param {any[]} rows elements; those that are null are left out
  * @param {string} label what it shows @param {TableOptions} [options]
  */
-export function tableOf(heads, rows, label, { kind, file } = {}) {
+export function tableOf(heads, rows, label, { kind, file, hasCards = false } = {}) {
   const { table, head, save } = emptyTable(label, kind, rows);
   fileRows.set(table, file);
   fill(head, ...heads.map(headOf));
+  if (hasCards) asCards(table, ["", ...[...head.children].slice(1).map((one) => one.textContent)]);
   head.firstElementChild.append(save);
   return table;
 }
@@ -159,16 +162,16 @@ const shownHeads = new WeakMap();
  * @param {HTMLElement} row @param {SortableColumn[]} columns @param {Order} order @param {(order: Order) => void} onSort
  */
 export function showSortHeads(row, columns, order, onSort) {
-  const look = JSON.stringify([columns.map(({ key, title, unit }) => [key, title, unit]), order]);
+  const look = JSON.stringify([columns.map(({ key, title, unit, under }) => [key, title, unit, under]), order]);
   if (shownHeads.get(row) === look) return;
   shownHeads.set(row, look);
   const before = row.contains(document.activeElement) ? /** @type {HTMLElement} */ (document.activeElement) : null;
-  const heads = columns.map(({ key, title, unit, isNumber, about: explained = title }) => {
+  const heads = columns.map(({ key, title, unit, isNumber, about: explained = title, under }) => {
     const isSorted = key === order.key;
     const sorting = !isSorted ? "none" : order.isAscending ? "ascending" : "descending";
     const sort = () => onSort({ key, isAscending: isSorted ? !order.isAscending : true });
     const button = element("button", { type: "button", data: { key }, onclick: sort }, title, unitOf(unit));
-    return element("th", { scope: "col", "aria-sort": sorting, class: isNumber ? "number" : "" }, button, about(explained));
+    return element("th", { scope: "col", "aria-sort": sorting, class: isNumber ? "number" : "" }, button, about(explained), under && element("div", { class: "under" }, under.title, about(under.about)));
   });
   fill(row, ...heads);
   const save = saveButtons.get(row);
