@@ -137,6 +137,42 @@ def test_it_is_moved_and_zoomed_by_keys_and_colored_by_costs(page: Page) -> None
     expect(page.locator("#legend")).to_contain_text("3.000 KiB")
 
 
+def test_a_minimap_covers_nothing(page: Page) -> None:
+    canvas, minimap = page.locator("#diagram > canvas").first, page.locator("#diagram .minimap")
+    expect(minimap).to_be_hidden()  # all of three nodes is seen
+    page.click("#open-all")
+    expect(minimap).to_be_visible()
+    left, right = canvas.bounding_box(), minimap.bounding_box()
+    assert left is not None and right is not None and left["x"] + left["width"] <= right["x"]
+    page.set_viewport_size({"width": 390, "height": 900})
+    expect(minimap).to_be_hidden()
+
+
+# The least contrast of text and fill over all shares of an amount.
+LEAST_CONTRAST = """async () => {
+  const { amountFill, inkOn } = await import("/static/scripts/drawing/coloring.js");
+  const pen = document.createElement("canvas").getContext("2d");
+  const luminance = (color) => {
+    pen.fillStyle = color;
+    pen.fillRect(0, 0, 1, 1);
+    const parts = [...pen.getImageData(0, 0, 1, 1).data].slice(0, 3).map((part) => part / 255);
+    const [red, green, blue] = parts.map((part) => (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+  };
+  const contrasts = Array.from({ length: 101 }, (_, k) => {
+    const fill = amountFill(k / 100);
+    const [low, high] = [luminance(fill), luminance(inkOn(fill))].sort((a, b) => a - b);
+    return (high + 0.05) / (low + 0.05);
+  });
+  return Math.min(...contrasts);
+}"""
+
+
+def test_text_is_readable_on_the_color_of_any_amount(idle_service: Service, visit: Open) -> None:
+    page = visit(idle_service, "/layouts", expected=("willReadFrequently",))
+    assert page.evaluate(LEAST_CONTRAST) >= 4.5
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_node_is_seen_however_small_it_is(idle_service: Service, visit: Open, scheme: str) -> None:
     graph = posted(idle_service, chain(LAYERS, "model.layers."))

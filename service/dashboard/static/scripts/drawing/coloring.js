@@ -28,6 +28,8 @@ export const UNITS = { flops: "flop", bytes: "B", seconds: "s", energy: "J", rec
 /** Hues that can be told from one another by most eyes (Okabe and Ito, 2008), as light fills. */
 const HUES = ["#9ad0f5", "#f5c77e", "#8fd9bb", "#f2e58a", "#b8c4f0", "#f0b094", "#e3b8d8", "#c9d1c0"];
 const OTHERS = "#aab0b8"; // all names that have no hue of their own
+const AMOUNT = "265 65%"; // hue and saturation, other than those of edges on which something moves
+const DARK = 60.5; // % of lightness, below which text is light
 const LEAST_LIGHT = 38; // % of lightness, of the largest amount
 const MOST_LIGHT = 96;
 
@@ -56,7 +58,13 @@ export function coloring(by, drawing, nodes) {
 
 /** @param {number} share of the largest; small ones differ, too: the scale is that of square roots */
 export function amountFill(share) {
-  return `hsl(24 85% ${MOST_LIGHT - (MOST_LIGHT - LEAST_LIGHT) * Math.sqrt(share)}%)`;
+  return `hsl(${AMOUNT} ${MOST_LIGHT - (MOST_LIGHT - LEAST_LIGHT) * Math.sqrt(share)}%)`;
+}
+
+/** The color of text that is easiest to read on a fill. @param {string} fill */
+export function inkOn(fill) {
+  const lightness = Number(/([\d.]+)%\)$/.exec(fill)?.[1] ?? 100);
+  return lightness < DARK ? "#ffffff" : "#000000";
 }
 
 /** The operators of nodes that are blocks. @param {Drawing} drawing @param {VisibleNode[]} nodes @returns {(string | null)[]} */

@@ -29,6 +29,7 @@ const LEAST_WIDTH = 70;
 const LONGEST = 34; // letters
 const LOW = 22;
 const HIGH = 38;
+const ROOM = 600; // px, at least, of a place that has a minimap
 const MARKS = { kept: ["surface", "line-strong"], removed: ["bad-soft", "bad"], made: ["good-soft", "good"], changed: ["warn-soft", "warn"] };
 const INKS = { block: "raised", view: "surface", group: "accent-soft", parameter: "sunken", constant: "sunken", activation: "good-soft", state: "warn-soft" };
 
@@ -165,6 +166,7 @@ export class Diagram {
     this.legend = { entries: legend, most };
     this.picture.faces.forEach((face, k) => (face.fill = fills[k]));
     this.minimap.draw(this.picture, this.colors);
+    this.#placeMinimap();
     this.redraw();
   }
 
@@ -214,7 +216,14 @@ export class Diagram {
     }
   }
 
+  /** The minimap stands beside a drawing that is too large to be read as a whole, where there is room for both. */
+  #placeMinimap() {
+    const width = /** @type {HTMLElement} */ (this.minimap.canvas.parentElement).clientWidth;
+    this.minimap.canvas.hidden = width < ROOM || this.viewport.isReadableIn(width);
+  }
+
   #resize() {
+    if (this.picture) this.#placeMinimap();
     const ratio = window.devicePixelRatio;
     for (const { canvas } of this.panes) {
       canvas.width = Math.round(canvas.clientWidth * ratio);
@@ -241,12 +250,17 @@ export class Diagram {
     return node < 0 || !this.picture ? [0, 0] : [this.picture.layout.x[node], this.picture.layout.y[node]];
   }
 
-  /** Show what there is, or the start of it, with as many nodes at the left as at the right. */
+  /** Show what there is, or of its start the part with the most nodes. */
   #start() {
-    this.viewport.start((height) => {
+    this.viewport.start((width, height) => {
       const { x, y } = /** @type {Picture} */ (this.picture).layout;
       const first = x.slice(0, this.view?.nodes.length).filter((_, node) => y[node] < height).sort();
-      return first[first.length >> 1] ?? 0;
+      let [most, middle, end] = [0, 0, 0];
+      first.forEach((left, k) => {
+        while (end < first.length && first[end] <= left + width) end += 1;
+        if (end - k > most) [most, middle] = [end - k, (left + first[end - 1]) / 2];
+      });
+      return middle;
     });
   }
 

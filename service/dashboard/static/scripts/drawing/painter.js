@@ -3,6 +3,8 @@
  * @module drawing/painter
  */
 
+import { inkOn } from "./coloring.js";
+
 /** @typedef {import("./layered.js").Layered} Layered */
 /** @typedef {{x: number, y: number, width: number, height: number, scale: number}} View of the drawing */
 /** @typedef {{title: string, text: string, kind: string, fill: string | null, mark?: string}} Face of a node; the mark is what
@@ -203,10 +205,10 @@ function write(pen, face, x, top, colors) {
   pen.textAlign = "center";
   pen.textBaseline = "middle";
   pen.font = `600 11px ${colors.font}`;
-  pen.fillStyle = face.fill ? "#1a202c" : colors.text;
+  pen.fillStyle = face.fill ? inkOn(face.fill) : colors.text;
   pen.fillText(face.title, x, top + 13);
   if (!face.text) return;
   pen.font = `10px ${colors.font}`;
-  pen.fillStyle = face.fill ? "#2d3748" : colors.muted;
+  pen.fillStyle = face.fill ? inkOn(face.fill) : colors.muted;
   pen.fillText(face.text, x, top + 27);
 }

@@ -45,11 +45,11 @@ export class Viewport {
     this.#show(this.least, this.size.width / 2);
   }
 
-  /** Show all of a drawing, or, if that would be too small to read, its start. @param {(height: number) => number} columnOf
-   * what is in the middle of the part so high */
+  /** Show all of a drawing, or, if that would be too small to read, its start. @param {(width: number, height: number) => number} columnOf
+   * what is in the middle of the part so wide and high */
   start(columnOf) {
     if (this.least >= READABLE) this.whole();
-    else this.#show(OPENING, columnOf(this.height / OPENING));
+    else this.#show(OPENING, columnOf(this.width / OPENING, this.height / OPENING));
   }
 
   /** @param {number} scale @param {number} x in the middle, where the drawing goes on at both sides */
@@ -65,8 +65,12 @@ export class Viewport {
 
   /** The smallest scale: all of the drawing is seen. */
   get least() {
-    const { width, height } = this.size;
-    return Math.min(1, (this.width - 2 * MARGIN) / Math.max(width, 1), (this.height - 2 * MARGIN) / Math.max(height, 1));
+    return scaleOf(this.size, this.width, this.height);
+  }
+
+  /** Whether all of the drawing can be read in a place of this width. @param {number} width px */
+  isReadableIn(width) {
+    return scaleOf(this.size, width, this.height) >= READABLE;
   }
 
   /** @param {number} factor @param {number} [px] @param {number} [py] the point that stays, by default the middle */
@@ -155,4 +159,9 @@ export class Viewport {
     const [px, py] = [(event.clientX + other.x) / 2 - box.left, (event.clientY + other.y) / 2 - box.top];
     this.zoom(after / Math.max(before, 1), px, py);
   }
+}
+
+/** The scale at which all of a drawing is seen. @param {{width: number, height: number}} drawing @param {number} width @param {number} height px */
+function scaleOf(drawing, width, height) {
+  return Math.min(1, (width - 2 * MARGIN) / Math.max(drawing.width, 1), (height - 2 * MARGIN) / Math.max(drawing.height, 1));
 }
