@@ -207,6 +207,10 @@ def test_another_like_this_asks_for_the_same(service: Service, idle_service: Ser
         devices="all",
     )
     page = visit(idle_service, f"/runs/{first}")
+    command = page.get_by_role("region", name="The command that asks again, a text that scrolls")
+    command.focus()  # with all figures of a mesh it is long
+    page.keyboard.press("End")
+    assert command.evaluate("it => it.scrollHeight > 1000 && it.clientHeight <= 0.6 * innerHeight + 1")
     page.get_by_role("link", name="Another like this").click()
     page.get_by_role("button", name="Start the run").click()
     page.wait_for_url(re.compile(r"/runs/[0-9a-f]{12}$"))

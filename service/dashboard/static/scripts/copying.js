@@ -6,6 +6,7 @@
 import { element } from "./dom.js";
 
 const SHOWN_MS = 1600;
+const LONG = 20; // lines
 
 /**
  * A text to be copied, such as a command.
@@ -26,12 +27,14 @@ export function copyButton(text, what = "") {
   return button;
 }
 
-/** @param {string} text @param {string} [what] */
+/** A text with its button; a long one scrolls. @param {string} text @param {string} [what] */
 export function copyable(text, what = "") {
+  const isLong = text.split("\n").length > LONG;
+  const name = `${what.charAt(0).toUpperCase()}${what.slice(1)}, a text that scrolls`;
   return element(
     "div",
     { class: "copyable" },
-    element("pre", {}, text),
+    element("pre", isLong ? { class: "is-long", tabindex: "0", role: "region", "aria-label": name } : {}, text),
     copyButton(() => text, what),
   );
 }
