@@ -139,7 +139,7 @@ class RunOptions:
     search_price: float = option(
         USD_PER_HOUR,
         "price of an hour of searching in USD, which `worth` is compared with; by default that of two cores at 0.10",
-        title="Price of searching",
+        title="USD per hour of searching",
         metavar="USD",
         above=0,
     )

@@ -13,6 +13,7 @@ from starlette.templating import Jinja2Templates
 from tapestry.hardware.layouts import NOTATIONS
 from tapestry.hardware.simulator.backend import BACKENDS
 from tapestry.optimizer.run.options import OPTIONS, RunOptions
+from tapestry.optimizer.run.plan import REASONS
 from tapestry.service.api.plan_exports import EXPORTS, INTO_PROGRAMS, KINDS
 from tapestry.service.dashboard.bundles import Bundle, page_script, style_sheet
 from tapestry.service.examples import DEMO_MODEL, example_model
@@ -131,7 +132,7 @@ def new_run_page(request: Request) -> Response:
 def run_page(request: Request, run_id: str) -> Response:
     """Render the page of one run, live."""
     explanations = {option.title: option.description for option in OPTIONS}
-    return _page(request, "run.html", run_id=run_id, option_explanations=explanations)
+    return _page(request, "run.html", run_id=run_id, option_explanations=explanations, reasons=REASONS)
 
 
 @router.get("/batches")

@@ -45,11 +45,20 @@ def test_a_run_that_has_ended_says_why_and_what_another_minute_would_bring(
 ) -> None:
     store = Store(idle_service.database_url)
     finished = finished_run(two_layers())
-    run_id = store.runs.save_finished(replace(finished, result=replace(finished.result, stopped="bound met")))
+    run_id = store.runs.save_finished(
+        replace(finished, result=replace(finished.result, stopped="bound met"), prior="3")
+    )
     store.close()
     page = visit(idle_service, f"/runs/{run_id}")
-    expect(page.locator("#making")).to_contain_text("bound met")
-    expect(page.locator("#making")).to_contain_text("would lower time_s by 0.3 %")
+    expect(page.locator("#making")).to_contain_text(
+        "the best plan is proven to be within the gap that was asked for"
+    )
+    expect(page.locator("#making")).to_contain_text("would lower time by 0.3 %")
+    options = page.locator("#request")
+    expect(options).to_contain_text("time, peak memory")
+    expect(options).to_contain_text("USD per hour of searching")
+    expect(options).to_contain_text("snapshot 3 of what earlier runs have learned")
+    expect(options).not_to_contain_text("time_s")
 
 
 def test_a_run_without_bounds_has_no_such_table(idle_service: Service, visit: Open) -> None:

@@ -8,16 +8,9 @@ import random
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tapestry.service.dashboard import STATIC
+from tests.service.dashboard.test_units import source_of
 
-SOURCE = "".join(
-    "\n".join(
-        line
-        for line in (STATIC / "scripts" / name).read_text().splitlines()
-        if not line.startswith("import ")
-    )
-    for name in ("units.js", "charts/scale.js")
-).replace("export ", "")
+SOURCE = source_of("units.js") + source_of("charts/scale.js")
 TICKS = """([low, high, most, options]) => new Scale(low, high, options).ticks(most)"""
 
 

@@ -9,9 +9,14 @@ from tapestry.service.dashboard import STATIC
 from tapestry.service.plan_differences import name_without_numbers
 from tapestry.teg.readable import column, quantity
 
-SOURCE = "".join(
-    (STATIC / "scripts" / name).read_text().replace("export ", "") for name in ("units.js", "site-names.js")
-)
+
+def source_of(name: str) -> str:
+    """Return a script as one without imports and exports, for a page that has what it imports."""
+    lines = (STATIC / "scripts" / name).read_text().splitlines(keepends=True)
+    return "".join(line.removeprefix("export ") for line in lines if not line.startswith("import "))
+
+
+SOURCE = source_of("units.js") + source_of("site-names.js")
 
 
 @pytest.fixture(scope="module")
@@ -83,12 +88,36 @@ def test_durations(page: Page, seconds: float, text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("share", "text"),
+    [(0, "0 %"), (7e-6, "< 0.1 %"), (0.0049, "0.5 %"), (0.31, "31 %")],
+)
+def test_shares(page: Page, share: float, text: str) -> None:
+    assert page.evaluate("percent", share) == text
+
+
+@pytest.mark.parametrize(
     ("seconds", "text"),
     [(0, "just now"), (59, "59 s ago"), (3599, "59 min ago"), (90000, "yesterday"), (200000, "2 days ago")],
 )
 def test_ages(page: Page, seconds: int, text: str) -> None:
     now = "Date.parse('2026-01-02T12:00:00Z')"
     assert page.evaluate(f"s => age('2026-01-02T12:00:00Z', {now} + 1000 * s)", seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("script", "call", "text"),
+    [
+        ("cost-table.js", "comparison(1535172)", "over × 1,000"),
+        ("cost-table.js", "comparison(12.3)", "× 12"),
+        ("drawing/changes-section.js", "difference(1e9, 1e9 - 7)", "−less than 0.001 %"),
+        ("drawing/changes-section.js", "difference(1000, 1100)", "+10.0 %"),
+    ],
+)
+def test_comparisons(browser: Browser, script: str, call: str, text: str) -> None:
+    page = browser.new_page()
+    page.add_script_tag(content=source_of("units.js") + source_of(script))
+    assert page.evaluate(call) == text
+    page.close()
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,11 @@
 
 import { about } from "./about.js";
 import { element, fill } from "./dom.js";
-import { explained, figure, figureIn, meterCell, numberHead, rowOf, tableOf } from "./tables.js";
+import { explained, figure, figureIn, figureOf, meterCell, numberHead, rowOf, tableOf } from "./tables.js";
 import { column, plain, quantity } from "./units.js";
+
+/** Beyond it a multiple of the best says no more than that the best is next to nothing, which then has a unit of its own. */
+const MOST_RATIO = 1000;
 
 /** @typedef {{name: string, unit: string, title: string, description?: string}} Objective */
 
@@ -27,7 +30,7 @@ export function showCosts(place, cost, others, catalog, chosen, memory) {
     const ratio = best > 0 ? cost[name] / best : cost[name] === best ? 1 : Infinity;
     const cells = [
       figureIn(scale, cost[name], ratio === 1 ? "best" : ""),
-      figureIn(scale, best),
+      ratio > MOST_RATIO && ratio < Infinity ? figureOf(best, unit) : figureIn(scale, best),
       element("td", {}, scale.name),
       figure(comparison(ratio), ratio),
       meterCell(ratio === Infinity ? 0 : 1 / ratio),
@@ -51,6 +54,7 @@ function memoryLine(memory) {
 function comparison(ratio) {
   if (ratio === 1) return "best";
   if (ratio === Infinity) return "–"; // of nothing
+  if (ratio > MOST_RATIO) return `over × ${plain(MOST_RATIO)}`;
   return ratio < 1.005 ? "≈ best" : `× ${plain(ratio, ratio < 10 ? 2 : 0)}`;
 }
 

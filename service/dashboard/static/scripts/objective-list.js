@@ -14,3 +14,8 @@ export function joined(catalog, others) {
   explainCosts(all);
   return all;
 }
+
+/** Objectives as people name them; what the catalog lacks stays as it is. @param {string[]} names @param {{name: string, title: string}[]} catalog */
+export function titlesOf(names, catalog) {
+  return names.map((name) => catalog.find((known) => known.name === name)?.title ?? name).join(", ");
+}

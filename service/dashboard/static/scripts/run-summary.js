@@ -7,6 +7,7 @@ import { get, pages } from "./api.js";
 import { copyable } from "./copying.js";
 import { element, fill } from "./dom.js";
 import { meshFacts } from "./mesh-facts.js";
+import { titlesOf } from "./objective-list.js";
 import { pairs } from "./pairs.js";
 import { clock, duration, percent, rounded } from "./units.js";
 
@@ -89,9 +90,23 @@ export function curl(path, body) {
   return `${command} -H 'Content-Type: application/json' -d '${text}' ${url}`;
 }
 
-/** @param {Element} place @param {any} run */
-export function showRequest(place, run) {
-  const options = run.options.map((/** @type {{title: string, text: string}} */ { title, text }) => [title, text, `option: ${title.toLowerCase()}`]);
+/**
+ * What people read of an option: objectives by their titles, what a prior counts.
+ * @param {string} title @param {string} text @param {any} run @param {import("./cost-table.js").Objective[]} catalog
+ */
+function optionText(title, text, run, catalog) {
+  if (title === "Objectives") return titlesOf(run.objectives, catalog);
+  if (title === "Prior" && /^\d+$/.test(text)) return `snapshot ${text} of what earlier runs have learned`;
+  return text;
+}
+
+/** @param {HTMLElement} place @param {any} run @param {import("./cost-table.js").Objective[]} catalog */
+export function showRequest(place, run, catalog) {
+  const options = run.options.map((/** @type {{title: string, text: string}} */ { title, text }) => [
+    title,
+    optionText(title, text, run, catalog),
+    `option: ${title.toLowerCase()}`,
+  ]);
   const source = run.start_from
     ? element("a", { href: pages.run(run.start_from), class: "mono" }, run.start_from)
     : null;
@@ -109,17 +124,21 @@ export function showRequest(place, run) {
 /** Expected improvements below this share are not shown. */
 const LEAST_SHARE = 5e-4;
 
-/** What more searching would bring; null where nothing is known. @param {Record<string, number>} expected */
-function expectation(expected) {
+/**
+ * What more searching would bring; null where nothing is known.
+ * @param {Record<string, number>} expected @param {import("./cost-table.js").Objective[]} catalog
+ */
+function expectation(expected, catalog) {
   const shares = Object.entries(expected);
   if (!shares.length) return null;
-  const lower = shares.filter(([, share]) => share >= LEAST_SHARE).map(([name, share]) => `${name} by ${percent(share)}`);
+  const lower = shares.filter(([, share]) => share >= LEAST_SHARE).map(([name, share]) => `${titlesOf([name], catalog)} by ${percent(share)}`);
   const what = lower.length ? `lower ${lower.join(", ")}` : "change no objective by as much as 0.05 %";
   return `would ${what}, as the best values improved so far`;
 }
 
-/** @param {Element} place @param {any} run */
-export function showMaking(place, run) {
+/** @param {HTMLElement} place with what the words for reasons mean @param {any} run @param {import("./cost-table.js").Objective[]} catalog */
+export function showMaking(place, run, catalog) {
+  const reasons = JSON.parse(place.dataset.reasons ?? "{}");
   const timings = Object.entries(run.timings).map(
     ([name, seconds]) => `${name.replace(/_s$/, "")} ${duration(/** @type {number} */ (seconds))}`,
   );
@@ -131,8 +150,8 @@ export function showMaking(place, run) {
       ["Submitted", clock(run.created_at)],
       ["Begun", run.started_at && clock(run.started_at)],
       ["Ended", run.ended_at && clock(run.ended_at)],
-      ["Ended because", run.stopped],
-      ["Another minute", expectation(run.expected)],
+      ["Ended because", reasons[run.stopped] ?? run.stopped],
+      ["Another minute", expectation(run.expected, catalog)],
       ["Worker attempts", run.attempt ? String(run.attempt) : null],
       ["Took", timings.join(", ")],
       ["On", name ? `${name}, ${system} ${machine}, ${cores} cores` : null, "run: on"],

@@ -78,6 +78,9 @@ const DIGITS = 4;
 const LEAST = 1e-3;
 const LARGEST = 1e7;
 
+/** What percents in tenths would show as none. */
+const LEAST_SHARE = 5e-4;
+
 /** Units that constraints may be written in, per unit of an objective; the first is offered. */
 export const CONSTRAINT_UNITS = {
   s: ["ms", "s", "us", "ns"],
@@ -233,6 +236,8 @@ export function clock(moment) {
  * @param {number} share
  */
 export function percent(share) {
+  if (share === 0) return "0 %";
+  if (share > 0 && share < LEAST_SHARE) return "< 0.1 %";
   return `${plain(100 * share, share < 0.1 ? 1 : 0)} %`;
 }
 

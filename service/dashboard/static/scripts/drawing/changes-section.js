@@ -120,7 +120,8 @@ function showWords({ before, after, counts, moves, rules }) {
 function difference(was, is) {
   if (was === is) return "none";
   const percent = (100 * Math.abs(is - was)) / was;
-  return was ? `${is > was ? "+" : "−"}${plain(percent, percent < 0.1 ? 3 : 1)} %` : "";
+  const text = percent < 0.0005 ? "less than 0.001" : plain(percent, percent < 0.1 ? 3 : 1);
+  return was ? `${is > was ? "+" : "−"}${text} %` : "";
 }
 
 /** @param {Changes} changes @param {number} row -1: none */

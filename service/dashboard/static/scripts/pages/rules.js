@@ -4,6 +4,7 @@ import { get } from "../api.js";
 import { byId, element, fill, say } from "../dom.js";
 import { watchHealth } from "../health.js";
 import { errorNotice } from "../notice.js";
+import { titlesOf } from "../objective-list.js";
 import { showRates } from "../rates-plot.js";
 import { RuleList } from "../rules/rule-list.js";
 import { showRule } from "../rules/rule-view.js";
@@ -14,16 +15,16 @@ const HEADS = ["rule", "operators", "mesh", "objectives", ...["runs", "applied",
 
 async function begin() {
   try {
-    const [rules, learned] = await Promise.all([get("/v1/rules"), get("/v1/learned")]);
-    showLearned(learned);
+    const [rules, learned, objectives] = await Promise.all([get("/v1/rules"), get("/v1/learned"), get("/v1/objectives")]);
+    showLearned(learned, objectives.items);
     showCatalog(rules.items, learned);
   } catch (error) {
     fill(byId("catalog"), errorNotice(error));
   }
 }
 
-/** @param {{prior: number, rules: any[], snapshots: any[]}} learned */
-function showLearned({ prior, rules, snapshots }) {
+/** @param {{prior: number, rules: any[], snapshots: any[]}} learned @param {import("../cost-table.js").Objective[]} catalog */
+function showLearned({ prior, rules, snapshots }, catalog) {
   const runs = several(new Set(snapshots.map((row) => row.snapshot)).size, "run");
   say(
     byId("prior"),
@@ -41,7 +42,7 @@ function showLearned({ prior, rules, snapshots }) {
   );
   const cells = rows.map((row) =>
     rowOf(row.rule, [
-      ...[row.operator_class, row.mesh_kind, row.focus.replaceAll("+", ", ")].map((text) => element("td", {}, text)),
+      ...[row.operator_class, row.mesh_kind, titlesOf(row.focus.split("+"), catalog)].map((text) => element("td", {}, text)),
       ...[row.snapshots, row.applied, row.improved].map((number) => figure(count(number), number)),
       figure(plain(row.rate, 2), row.rate),
       figure(`${plain(100 * row.volume, 1)} %`, row.volume, SHARE),

@@ -140,8 +140,8 @@ function showSummary() {
   document.title = `${run.graph} on ${run.mesh} · Tapestry`;
   say(byId("title"), run.graph);
   fill(byId("mesh"), ...meshLine(run));
-  showRequest(byId("request"), run);
-  showMaking(byId("making"), run);
+  showRequest(byId("request"), run, catalog);
+  showMaking(byId("making"), run, catalog);
   showCommands(byId("commands"), run);
   showReused();
   showCancelled();

@@ -121,7 +121,7 @@ export class TensorViews {
       element("strong", {}, kindText(kind[redistribution])),
       bytes[redistribution] ? ` of ${quantity(bytes[redistribution], "B")}` : "",
       ` in ${quantity(seconds[redistribution], "s")}`,
-      times[redistribution] > 1 ? `, ${plain(times[redistribution])} times` : "",
+      times[redistribution] > 1 ? `, all ${plain(times[redistribution])} times together` : "",
     ];
     return this.#view(tensor, sharding, stages[redistribution], [element("strong", {}, "In flight"), " to ", ...readers], moved);
   }
