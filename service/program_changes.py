@@ -15,10 +15,16 @@ from tapestry.rewrites.provenance import PLACED, Provenance
 from tapestry.service.drawings import drawing_document
 from tapestry.teg.drawn_groups import NO_GROUP, DrawnGroups, groups_of
 from tapestry.teg.graph import Block, Graph
+from tapestry.teg.operators.expressions import CASTS
 from tapestry.teg.svg import label_of
 
 NO_BLOCK = -1
 SHORT = 48  # characters of a value that is stated
+DIGITS = 7  # of constants, as many as float32 has
+INFIX = {
+    "add": " + ", "sub": " - ", "mul": " * ", "div": " / ",
+    "eq": " == ", "ne": " != ", "lt": " < ", "le": " <= ", "gt": " > ", "ge": " >= ",
+}  # fmt: skip
 KEPT, CHANGED, REMOVED, MADE = "kept", "changed", "removed", "made"
 # What of a block may change.
 NAME, OPERATOR, ATTRIBUTES, RESULT, INPUTS, REPETITION = (
@@ -159,9 +165,38 @@ def _changed_attributes(old: Block, new: Block) -> Iterator[list[str]]:
     """Yield the names of the attributes that differ, with their values as texts; not those of which one is long."""
     before, after = (dict(block.definition.attributes) for block in (old, new))
     for name in dict.fromkeys((*before, *after)):
-        texts = [_value_text(values[name]) if name in values else "" for values in (before, after)]
+        texts = [attribute_text(name, values[name]) if name in values else "" for values in (before, after)]
         if before.get(name) != after.get(name) and max(map(len, texts)) <= SHORT:
             yield [name, *texts]
+
+
+def attribute_text(name: str, value: Any) -> str:
+    """Return the value of an attribute as readers write it: `relu(x0)`, `[m, k], [k, n]`."""
+    if name == "expr":
+        return _expression_text(value)
+    if name == "labels":
+        return ", ".join(
+            f"[{', '.join(map(_value_text, one))}]" if isinstance(one, tuple) else str(one) for one in value
+        )
+    return _value_text(value)
+
+
+def _expression_text(expr: Any) -> str:
+    """Return an expression of cells in infix notation; `x0` is the first input."""
+    function, *parts = expr
+    if function in ("input", "index"):
+        return f"x{parts[0]}" if function == "input" else str(parts[0])
+    if function == "const":
+        return f"{parts[0]:.{DIGITS}g}" if isinstance(parts[0], float) else str(parts[0])
+    if function in CASTS:
+        inner = _expression_text(parts[1])
+        return f"{parts[0]}({inner})" if function == "cast" else f"{function}({inner}, {parts[0]})"
+    texts = [_expression_text(part) for part in parts]
+    if function not in INFIX:
+        return f"{function}({', '.join(texts)})"
+    return INFIX[function].join(
+        f"({text})" if part[0] in INFIX else text for part, text in zip(parts, texts, strict=True)
+    )
 
 
 def _value_text(value: Any) -> str:

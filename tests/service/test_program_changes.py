@@ -10,7 +10,7 @@ import pytest
 from tapestry.rewrites import RULES, Move, Provenance, catalog, find, saturate
 from tapestry.rewrites.correspondence import correspondence
 from tapestry.rewrites.rule import ExampleSizes
-from tapestry.service.program_changes import changes_document
+from tapestry.service.program_changes import attribute_text, changes_document
 from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.drawn_groups import NO_GROUP
 from tapestry.teg.graph import Graph
@@ -106,9 +106,23 @@ def test_what_makes_the_tensor_of_a_fused_chain_is_its_last_block_and_the_rest_g
     assert sites(document, "before", "changed") == {f"h.{k}.exp" for k in range(3)}
     row = document["blocks"]["before"].index(document["before"]["blocks"]["site"].index("h.1.exp"))
     assert set(document["blocks"]["what"][row]) >= {"attributes", "inputs"}
-    expressions = "(exp, (input, 0))", "(exp, (relu, (neg, (input, 0))))"
+    expressions = "exp(x0)", "exp(relu(neg(x0)))"
     assert document["blocks"]["attributes"][row] == [["expr", *expressions]]
     assert [document["rules"][k] for k in document["blocks"]["rules"][row]] == ["fuse_cells"]
+
+
+@pytest.mark.parametrize(
+    ("expr", "text"),
+    [
+        (("add", ("mul", ("input", 0), ("const", 0.0010000000474974513)), ("input", 1)), "(x0 * 0.001) + x1"),
+        (("where", ("ge", ("index", "row"), ("const", 1)), ("cast", "int32", ("input", 0)), ("const", True)),
+         "where(row >= 1, int32(x0), True)"),
+        (("bitcast", "int32", ("cast", "float32", ("input", 0))), "bitcast(float32(x0), int32)"),
+    ],
+)  # fmt: skip
+def test_expressions_are_written_as_readers_write_them(expr: Any, text: str) -> None:
+    assert attribute_text("expr", expr) == text
+    assert attribute_text("labels", (("m", "k"), ("k",))) == "[m, k], [k]"
 
 
 def attentive(layers: int) -> Graph:

@@ -138,13 +138,13 @@ def test_what_changed_is_a_table_of_equal_layers_and_a_file(page: Page, tmp_path
     expect(rows).to_have_count(3)
     expect(rows.first).to_contain_text("h.*.exp")
     expect(rows.first).to_contain_text("fuse_cells")
-    expression = "expr: (exp, (input, 0)) → (exp, (relu, (neg, (input, 0))))"
+    expression = "computes: exp(x0) → exp(relu(neg(x0)))"
     expect(rows.first).to_contain_text(f"{expression}, inputs")
     expect(rows.nth(1)).to_contain_text("removed")
     expect(page.locator("#changes-sums")).to_contain_text("−37.5 %")
     rows.first.get_by_role("button").click()
     expect(page.locator("#selected-change h3")).to_contain_text("h.0.exp")
-    expect(page.locator("#selected-change del", has_text="exp")).to_have_text("(exp, (input, 0))")
+    expect(page.locator("#selected-change del", has_text="exp")).to_have_text("exp(x0)")
     for kind, least in (("CSV", 18), ("SVG", 3)):
         page.locator("#changes-menu summary").click()
         with page.expect_download() as download:

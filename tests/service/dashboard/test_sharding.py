@@ -124,6 +124,60 @@ def test_closed_layers_say_what_is_redistributed_within_and_edges_keep_their_sca
     )
 
 
+def test_texts_of_plans_are_written_for_readers_and_names_of_numbers_are_not_joined(
+    service: Service, plan: dict[str, Any], visit: Open
+) -> None:
+    path = f"/v1/plans/{plan['id']}"
+    document, columns, memory = (service.get(f"{path}{part}") for part in ("", "/sharding", "/memory"))
+    window = "[-, gpu.0@128:1:0:1:0:64]"
+    columns["shardings"].append({**columns["shardings"][columns["redistributions"]["to"][0]], "text": window})
+    count = len(columns["redistributions"]["to"])
+    columns["redistributions"] |= {
+        "to": [len(columns["shardings"]) - 1] * count,
+        "to_layout": ["{3*2,1,0}"] * count,
+    }
+    columns["redistributions"] |= {
+        name: [columns["redistributions"][name][0]] * count for name in ("from", "kind")
+    }
+    columns["tensors"]["name"] = [f"n{k}" for k, _ in enumerate(columns["tensors"]["name"])]
+    columns["blocks"]["site"] = [f"n{k}" for k, _ in enumerate(columns["blocks"]["site"])]
+    largest = max(
+        range(len(memory["allocations"]["bytes"][0])), key=memory["allocations"]["bytes"][0].__getitem__
+    )
+    memory["allocations"]["buffer"][largest] = f"n13>{window}{{1,0*3,2}} (stage 1)"
+    document |= {"devices": "rack:1,gpu:2", "stages": {"count": 3, "schedule": "1f1b", "blocks": [1, 1, 1]}}
+    document["moves"] = [{"rule": "store_as", "place": "n13", "choice": "0:{3*2,1,0}"}]
+    alike = {"strategy": "(gpu.0)", "layouts": ["{3*2,1,0}"], "read_layouts": ["", "{1,0*3,2}"]}
+    document["placements"]["blocks"] = {f"n{k}": alike for k in range(2, 7)}
+
+    def changed(page: Page) -> None:
+        for end, answer in (("", document), ("/sharding", columns), ("/memory", memory)):
+            page.route(
+                re.compile(rf"{path}{end}$"), lambda route, _, answer=answer: route.fulfill(json=answer)
+            )
+
+    page = visit(service, f"/plans/{plan['id']}", before=changed)
+    expect(page.locator("#whole-plan")).to_contain_text("6: 3 stages of 1 × 2")
+    order = "dimensions 3·2, 1, 0 from the fastest"
+    form = page.locator("#moved-list tbody th").first.locator("[title]")
+    expect(form).to_contain_text(f"→ [-, gpu.0 (0–63 of 128)], {order}")
+    expect(form).to_have_attribute("title", re.compile(re.escape(f"{window}{{3*2,1,0}}") + "$"))
+    first = columns["redistributions"]["tensor"], columns["redistributions"]["reader"]
+    names = page.locator("#moved-list .site").all_inner_texts()
+    assert set(names) <= {f"n{tensor} → n{reader}" for tensor, reader in zip(*first, strict=True)}
+    expect(page.locator("#moves")).to_contain_text(f"output 0: {order}")
+    decisions = page.locator("#decisions tbody tr").first
+    expect(decisions).to_contain_text("n2 … n6")
+    expect(page.locator("main")).to_contain_text(
+        f"output 0: {order}; input 1: dimensions 1, 0·3, 2 from the fastest"
+    )
+    page.locator("#memory").scroll_into_view_if_needed()
+    buffer = page.get_by_text(
+        "n13 as [-, gpu.0 (0–63 of 128)], dimensions 1, 0·3, 2 from the fastest (stage 1)", exact=True
+    )
+    expect(buffer).to_have_attribute("title", f"n13>{window}{{1,0*3,2}} (stage 1)")
+
+
 def test_drawings_that_were_taken_away_leave_nothing_behind(
     service: Service, plan: dict[str, Any], page: Page
 ) -> None:

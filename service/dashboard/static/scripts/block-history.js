@@ -4,6 +4,7 @@
  */
 
 import { element, fill } from "./dom.js";
+import { choiceText } from "./notations.js";
 
 const NAMED = 6;
 
@@ -41,7 +42,7 @@ export function showBlockHistory(place, explanation, site) {
             "div",
             {},
             `${EFFECTS[event.effect] ?? event.effect} ${event.site}`,
-            event.choice ? element("div", { class: "mono muted" }, event.choice) : null,
+            event.choice ? element("div", { class: "mono muted", title: event.choice }, choiceText(event.rule, event.choice)) : null,
           ),
         ),
       ),

@@ -1,9 +1,10 @@
 /**
- * A plan's decisions per block, equal ones of equal layers taken together.
+ * A plan's decisions per block, those that are alike taken together.
  * @module decisions
  */
 
-import { nameWithoutNumbers } from "./site-names.js";
+import { orderText } from "./notations.js";
+import { nameOfAlike, nameWithoutNumbers } from "./site-names.js";
 
 /** @typedef {{site: string, kind: string, strategy: string, more: string}} Decision */
 /** @typedef {{name: string, decisions: Decision[]}} Group */
@@ -47,6 +48,8 @@ function gene([name, value]) {
   }
   if (name === "part") return `in part ${value} of the pipeline`;
   if (name === "recompute") return value ? "computed anew where it is read" : "";
+  if (name === "layouts") return value.flatMap((/** @type {string} */ order, /** @type {number} */ k) => (order ? [`output ${k}: ${orderText(order)}`] : [])).join("; ");
+  if (name === "read_layouts") return inputs(value, (order) => `: ${orderText(order)}`);
   return `${name}: ${Array.isArray(value) ? value.join(", ") : value}`;
 }
 
@@ -80,7 +83,11 @@ export function grouped(decisions) {
   const found = [...groups.values()];
   const uses = new Map();
   for (const { name } of found) uses.set(name, (uses.get(name) ?? 0) + 1);
-  for (const group of found) if (uses.get(group.name) > 1) group.name = membersText(group.decisions.map(({ site }) => site));
+  for (const group of found) {
+    const sites = group.decisions.map(({ site }) => site);
+    const name = nameOfAlike(sites, uses.get(group.name) > 1);
+    group.name = name === group.name ? name : membersText(sites);
+  }
   return found;
 }
 

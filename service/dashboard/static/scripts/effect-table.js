@@ -5,6 +5,7 @@
 
 import { element, fill } from "./dom.js";
 import { meter } from "./meters.js";
+import { choiceText } from "./notations.js";
 import { figure, figureIn, numberHead, scrolling, tableOf } from "./tables.js";
 import { column, plain } from "./units.js";
 
@@ -173,6 +174,6 @@ function where({ moves }) {
   const more = places.length - 1;
   return [
     element("div", {}, more ? `${places[0]} and ${plain(more)} more` : places[0]),
-    moves.length === 1 && moves[0].choice ? element("div", { class: "mono muted" }, moves[0].choice) : null,
+    moves.length === 1 && moves[0].choice ? element("div", { class: "mono muted", title: moves[0].choice }, choiceText(moves[0].rule, moves[0].choice)) : null,
   ];
 }

@@ -105,7 +105,7 @@ const TEXTS = {
   stage: ["The stage of the pipeline to which it belongs.", "a number in order"],
   "received over": ["The bytes that the device receives over links of this axis.", BYTES],
   redistributions: ["Copies between what a block makes and what its reader needs, by kind of exchange and mesh axis: bytes that are received, in all. Partial: each device has a term of a sum.", BYTES],
-  made: ["How often the exchange is made: in each round, and for each of equal layers.", NONE],
+  made: ["How often the exchange is made: in each round, and for each of those that are alike.", NONE],
   bytes: ["The bytes that all devices together receive by it.", BYTES],
   "exchange: time": ["How long the exchange takes by itself, on the slowest device; it may be hidden behind computation.", SECONDS],
   parts: ["Into how many parts the dimension is cut.", NONE],
@@ -147,7 +147,7 @@ const TEXTS = {
   "lives at": ["What lives on the fullest device at the cursor, or at the peak.", BYTES],
   "ends after": ["When the last block or copy of the plan ends.", SECONDS],
   "plan: decisions": ["What a plan decides as a whole; those in gray are equal for all.", "beside the figures"],
-  "decisions that differ": ["Blocks for which the plans have other strategies, layouts or prefetches; equal layers are one row.", "none"],
+  "decisions that differ": ["Blocks for which the plans have other strategies, layouts or prefetches; those that are alike are one row.", "none"],
   // Batches.
   entries: ["The runs that the batch asks for: each program on each mesh from each seed.", NONE],
   "#": ["The place of the entry in the batch.", "a number in order"],

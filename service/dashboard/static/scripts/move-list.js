@@ -4,6 +4,7 @@
  */
 
 import { element, fill } from "./dom.js";
+import { choiceText } from "./notations.js";
 import { plain } from "./units.js";
 
 const NAMED = 3;
@@ -47,7 +48,7 @@ const item = (suspects) => ({ rule, place, choice }, k) => {
       "div",
       {},
       suspects.includes(rule) ? element("span", { class: "chip bad" }, "suspected") : null,
-      choice ? element("div", { class: "mono" }, choice) : null,
+      choice ? element("div", { class: "mono", title: choice }, choiceText(rule, choice)) : null,
       element("div", { class: "place" }, ...where),
     ),
   );

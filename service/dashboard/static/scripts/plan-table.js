@@ -13,6 +13,7 @@ import { originText, originWord, sourceOf, stagesText } from "./marks.js";
 import { inOrder, showSortHeads, sortedTable } from "./tables.js";
 import { leadCell } from "./time-errors.js";
 import { column, plain } from "./units.js";
+import { usedDevices } from "./used-devices.js";
 
 /** @typedef {import("./marks.js").Plan} Plan */
 /** @typedef {{name: string, unit: string, title: string}} Objective */
@@ -25,8 +26,8 @@ const DEVICES = {
   title: "devices",
   unit: "",
   isNumber: false,
-  value: (plan) => plan.devices,
-  cell: (plan) => plan.devices,
+  value: usedDevices,
+  cell: usedDevices,
 };
 
 /** @type {Column} */

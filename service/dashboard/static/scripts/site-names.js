@@ -17,3 +17,17 @@ export function nameWithoutNumbers(site) {
     .replace(/_\*(?=$|\.)/, "")
     .replace(/_\*$/, "");
 }
+
+/**
+ * What several names have in common, or where that says too little, as it is with numbers alone, the first of them.
+ * @param {string[]} names that are alike but for their numbers @param {boolean} [isAmbiguous] whether others have that in common, too
+ */
+export function nameOfAlike(names, isAmbiguous = false) {
+  return names.length < 2 || isAmbiguous ? names[0] : commonName(names[0]);
+}
+
+/** A name without what differs from layer to layer; with it where the rest says too little. @param {string} name */
+export function commonName(name) {
+  const common = nameWithoutNumbers(name);
+  return /[A-Za-z]{3}/.test(common) ? common : name;
+}

@@ -4,6 +4,7 @@
  */
 
 import { lastUpTo } from "./charts/ordered.js";
+import { readableBuffer } from "./notations.js";
 
 /**
  * A lane's spans follow each other. `critical` marks those on the critical path; null where that is not known.
@@ -51,7 +52,7 @@ export function readTrace(document) {
     const span = {
       start: event.ts * 1e-6,
       end: (event.ts + event.dur) * 1e-6,
-      name: event.name,
+      name: readableBuffer(event.name),
       kind: String(event.cat ?? "").replace(/^[^,]*,/, ""),
       bytes: event.args?.bytes ?? 0,
       isCritical,

@@ -12,7 +12,7 @@ import { errorNotice } from "../notice.js";
 import { pairs } from "../pairs.js";
 import { countOf, explained, figure, numberHead, rowOf, SHARE, tableOf } from "../tables.js";
 import { plain, quantity, several } from "../units.js";
-import { changeRows, foldedChanges, inputsOf } from "./changes.js";
+import { ATTRIBUTES, changeRows, foldedChanges, inputsOf } from "./changes.js";
 import { Diagram } from "./diagram.js";
 import { enableFinding } from "./finding.js";
 import { BothSides } from "./sides.js";
@@ -148,7 +148,7 @@ function showRow(changes, row) {
       ["Work", both((side, k) => quantity(side.blocks.flops[k], "flop"))],
       ["Reads and writes", both((side, k) => quantity(side.blocks.bytes[k], "B"))],
       ["What changed", blocks.what[row].join(", ")],
-      ["Attributes", blocks.attributes[row].length ? blocks.attributes[row].map(([name, was, is]) => element("div", { class: "mono" }, `${name}: `, both((side) => (side === before ? was : is)))) : ""],
+      ["Attributes", blocks.attributes[row].length ? blocks.attributes[row].map(([name, was, is]) => element("div", { class: "mono" }, `${ATTRIBUTES[name] ?? name}: `, both((side) => (side === before ? was : is)))) : ""],
       ["No longer reads", gone.join(", ")],
       ["Now reads", come.join(", ")],
       ["By rules", blocks.rules[row].map((rule) => rules[rule]).join(", ")],
@@ -161,7 +161,7 @@ function chip(change) {
   return element("span", { class: `change ${change}` }, NAMES[change]);
 }
 
-/** Every change, equal layers together. @param {Changes} changes @param {Diagram} diagram */
+/** Every change, what is alike together. @param {Changes} changes @param {Diagram} diagram */
 function showTable(changes, diagram) {
   const folded = foldedChanges(changes);
   const rows = folded.slice(0, MOST_ROWS).map((each) => tableRow(diagram, each));

@@ -1,16 +1,19 @@
 /**
- * What rewriting changed, block by block and equal layers together.
+ * What rewriting changed, block by block and what is alike together.
  * @module drawing/changes
  */
 
-import { nameWithoutNumbers } from "../site-names.js";
+import { commonName, nameOfAlike, nameWithoutNumbers } from "../site-names.js";
 
 /** @typedef {import("./sides.js").Changes} Changes */
 /** @typedef {import("./sides.js").Change} Change */
 /** @typedef {Map<number, Map<number, string>>} Reads of each row the rows that it reads, with their names */
 /** Blocks that changed alike: the first row, how many there are, and texts before and after.
- * @typedef {{row: number, count: number, name: string, change: Change, operator: [string, string], result: [string, string],
+ * @typedef {{row: number, count: number, name: string, names: string[], change: Change, operator: [string, string], result: [string, string],
  *   what: string[], rules: string[]}} FoldedChange */
+
+/** What attributes are, in words. @type {Record<string, string>} */
+export const ATTRIBUTES = { expr: "computes", labels: "indices of inputs", dims: "sizes" };
 
 const SHORT = 60; // letters of inputs that are named
 const ORDER = { changed: 0, made: 1, removed: 2, kept: 3 };
@@ -28,7 +31,7 @@ function textsOf({ before, after, blocks }, row) {
   };
 }
 
-/** The changes of equal layers together, those of most blocks first within each kind. @param {Changes} changes @returns {FoldedChange[]} */
+/** The changes that are alike together, those of most blocks first within each kind. @param {Changes} changes @returns {FoldedChange[]} */
 export function foldedChanges(changes) {
   const { change, what, rules } = changes.blocks;
   const reads = readsOf(changes);
@@ -44,26 +47,30 @@ export function foldedChanges(changes) {
     const known = found.get(key);
     if (known) {
       known.count += 1;
-      known.name = alike;
+      known.names.push(site[0] || site[1]);
       known.what = known.what.map((text, k) => (text === texts[k] ? text : what[row][k]));
     } else {
       const name = site[0] || site[1];
-      found.set(key, { row, count: 1, name, change: change[row], operator, result, what: texts, rules: names });
+      found.set(key, { row, count: 1, name, names: [name], change: change[row], operator, result, what: texts, rules: names });
     }
   }
+  const uses = new Map();
+  for (const { name } of found.values()) uses.set(nameWithoutNumbers(name), (uses.get(nameWithoutNumbers(name)) ?? 0) + 1);
+  for (const each of found.values()) each.name = nameOfAlike(each.names, uses.get(nameWithoutNumbers(each.name)) > 1);
   return [...found.values()].sort((a, b) => ORDER[a.change] - ORDER[b.change] || b.count - a.count || a.row - b.row);
 }
 
 /**
- * What of a block changed, from what to what where that is short; inputs without the numbers of their layers.
+ * What of a block changed, from what to what where that is short; inputs without their numbers, where these are not what changed.
  * @param {Changes} changes @param {Reads[]} reads of both sides @param {number} row @param {string} what
  */
 function whatText(changes, reads, row, what) {
   const arrow = (/** @type {string} */ was, /** @type {string} */ is) => `${was || "none"} → ${is || "none"}`;
   const { gone, come } = inputsOf(changes, row, reads);
-  const [was, is] = [gone, come].map((names) => names.map(nameWithoutNumbers).join(", "));
+  const common = [gone, come].map((names) => names.map((name) => commonName(name)).join(", "));
+  const [was, is] = common[0] === common[1] ? [gone, come].map((names) => names.join(", ")) : common;
   if (what === "inputs" && gone.length + come.length && was.length + is.length <= SHORT) return `inputs: ${arrow(was, is)}`;
-  const found = what === "attributes" ? changes.blocks.attributes[row].map(([name, old, now]) => `${name}: ${arrow(old, now)}`) : [];
+  const found = what === "attributes" ? changes.blocks.attributes[row].map(([name, old, now]) => `${ATTRIBUTES[name] ?? name}: ${arrow(old, now)}`) : [];
   return found.length ? found.join("; ") : what;
 }
 

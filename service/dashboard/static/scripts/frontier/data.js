@@ -8,6 +8,7 @@ import { shades, shadesOf } from "../charts/gradient.js";
 import { element } from "../dom.js";
 import { meaningOf, originMeaning, originText, sourceOf, SOURCES, stagesText } from "../marks.js";
 import { column, plain } from "../units.js";
+import { usedDevices } from "../used-devices.js";
 
 /** @typedef {import("../marks.js").Plan} Plan */
 /** @typedef {{name: string, unit: string, title: string}} Objective */
@@ -108,7 +109,7 @@ function errorText(plan, name) {
 /** @param {Plan} plan */
 function decisionsOf(plan) {
   return [
-    plan.devices === "all" ? "" : `on ${plan.devices}`,
+    plan.devices === "all" ? "" : `on ${usedDevices(plan)}`,
     plan.micro_batches > 1 ? `in ${plan.micro_batches} micro-batches` : "",
     plan.stages ? `in stages: ${stagesText(plan)}` : "",
     plan.recompute ? `${plain(plan.recompute.blocks)} blocks computed again` : "",

@@ -27,6 +27,7 @@ import { showSharding } from "../sharding/section.js";
 import { isWithinError, showTimeErrors, withinChip } from "../time-errors.js";
 import { Tour } from "../tour.js";
 import { several } from "../units.js";
+import { usedDevices } from "../used-devices.js";
 import { showVerification } from "../verification.js";
 
 const id = byId("plan").dataset.plan;
@@ -101,7 +102,7 @@ function showPlacements(plan, graph) {
     byId("whole-plan"),
     pairs(
       [
-        ["Devices", plan.devices],
+        ["Devices", usedDevices(plan)],
         ["Schedule order", order],
         ["Inputs", inputs],
         ["Outputs", outputs],

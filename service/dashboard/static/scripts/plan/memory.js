@@ -9,6 +9,7 @@ import { legend, seriesColor, swatch } from "../charts/legend.js";
 import { LineChart } from "../charts/lines.js";
 import { saveMenu } from "../charts/saving.js";
 import { byId, element, fill, say } from "../dom.js";
+import { readableBuffer } from "../notations.js";
 import { errorNotice } from "../notice.js";
 import { figure, figureIn, meterCell, numberHead, rowOf, shareOf, showTable } from "../tables.js";
 import { column, percent, plain, quantity, several } from "../units.js";
@@ -113,7 +114,7 @@ class MemorySection {
     const { predicted_bytes: predicted, counted_bytes: counted } = this.document;
     const check =
       predicted === counted ? "" : ` The cost model predicts ${quantity(predicted, "B")}, the simulator counts ${quantity(counted, "B")}.`;
-    const most = largest ? ` The largest there is ${largest.buffer} with ${quantity(largest.bytes, "B")}.` : "";
+    const most = largest ? ` The largest there is ${readableBuffer(largest.buffer)} with ${quantity(largest.bytes, "B")}.` : "";
     return `At most ${quantity(own.peak_bytes, "B")} live on ${devicesText(own.devices)}, ${this.curve.place(own.peak_sample)}: ${percent(own.peak_bytes / own.capacity_bytes)} of the memory of a device.${most}${check}`;
   }
 
@@ -170,7 +171,7 @@ class MemorySection {
       const what = one.role === role ? role : `${one.role} of ${role}`;
       const title = `${what}, ${dtype} [${shape.join(", ")}]${one.buffer === name ? "" : ` of ${name}`}; from ${one.from} to ${one.to}`;
       return rowOf(
-        [element("span", { class: "mono" }, one.buffer), element("div", { class: "muted small" }, title)],
+        [element("span", { class: "mono", title: one.buffer }, readableBuffer(one.buffer)), element("div", { class: "muted small" }, title)],
         [figureIn(scale, one.bytes), shareOf(total ? one.bytes / total : 0)],
       );
     });

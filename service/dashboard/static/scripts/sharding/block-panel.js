@@ -6,6 +6,7 @@
 import { seriesColor, swatch } from "../charts/legend.js";
 import { byId, element, fill } from "../dom.js";
 import { kindText } from "../exchange-names.js";
+import { orderText } from "../notations.js";
 import { pairs } from "../pairs.js";
 import { countOf, numberHead, rowOf, scrolling, tableOf } from "../tables.js";
 import { plain, quantity, several } from "../units.js";
@@ -88,7 +89,7 @@ function tensorTable(columns, block, onTensor) {
     element("button", { type: "button", class: "site", onclick: () => onTensor(tensor) }, tensors.name[tensor]);
   const row = (/** @type {string} */ use, /** @type {number} */ tensor, /** @type {number} */ sharding, /** @type {string} */ layout, /** @type {any} */ how) =>
     rowOf(use, [
-      element("td", {}, link(tensor), element("div", { class: "mono muted" }, columns.text(sharding), layout ? `, ${layout}` : "")),
+      element("td", {}, link(tensor), element("div", { class: "mono muted" }, columns.text(sharding), layout ? `, ${orderText(layout)}` : "")),
       element("td", { class: "small" }, how),
     ]);
   const read = columns.readsOfBlock[block].map((k) => {

@@ -3,6 +3,8 @@
  * @module sharding/columns
  */
 
+import { orderText, readableSharding } from "../notations.js";
+
 /** @typedef {{text: string, class: string, shape: number[], axes: number[][], granules: number[], windowed: boolean[],
  *   partial: number[], monoid: string | null, replicated: number[], ranges: number[]}} Sharding */
 /** @typedef {{name: string, size: number, topology: string, bandwidth_bytes_per_s: number, received_bytes: number[]}} Axis */
@@ -114,7 +116,7 @@ export class Columns {
     return axes.reduce((/** @type {string} */ found, /** @type {Axis} */ axis, /** @type {number} */ k) => {
       const whole = subs.filter((/** @type {any} */ sub) => sub.axis === k).map((/** @type {any} */ sub) => sub.name);
       return whole.length ? found.replaceAll(whole.join("*"), axis.name) : found;
-    }, text);
+    }, readableSharding(text));
   }
 
   /** A sharding in short. @param {number} number */
@@ -127,7 +129,7 @@ export class Columns {
     const layout = this.moved[`${end}_layout`][moved];
     const stage = this.moved[`${end}_stage`][moved];
     const parts = [this.text(this.moved[end][moved])];
-    if (layout) parts.push(layout);
+    if (layout) parts.push(orderText(layout));
     if (this.mesh.stages > 1) parts.push(`stage ${stage}`);
     return parts.join(", ");
   }

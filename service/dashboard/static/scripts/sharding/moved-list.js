@@ -1,12 +1,12 @@
 /**
- * The list of redistributions, those of equal layers together, the most bytes first.
+ * The list of redistributions, those that are alike together, the most bytes first.
  * @module sharding/moved-list
  */
 
 import { element, fill, say } from "../dom.js";
 import { kindText } from "../exchange-names.js";
 import { meter } from "../meters.js";
-import { nameWithoutNumbers } from "../site-names.js";
+import { nameOfAlike, nameWithoutNumbers } from "../site-names.js";
 import { figure, figureIn, numberHead, rowOf, tableOf } from "../tables.js";
 import { column, plain, several } from "../units.js";
 
@@ -79,10 +79,10 @@ export class MovedList {
     return rowOf(
       [
         element("button", { type: "button", class: "site", "aria-pressed": String(isChosen), onclick: () => this.onChoose(isChosen ? this.#next(group) : first) }, group.name),
-        element("div", { class: "muted" }, `${this.columns.formText(first, "from")} → ${this.columns.formText(first, "to")}`),
+        element("div", { class: "muted", title: ["from", "to"].map((end) => `${this.columns.shardings[moved[end][first]].text}${moved[`${end}_layout`][first]}`).join(" → ") }, `${this.columns.formText(first, "from")} → ${this.columns.formText(first, "to")}`),
       ],
       [
-        figure(group.members.length > 1 ? `× ${plain(group.members.length)}` : "", group.members.length, "", "muted"),
+        figure(group.members.length > 1 ? `${plain(group.members.length)} alike` : "", group.members.length, "", "muted"),
         element("td", { class: "small" }, kindText(moved.kind[first]), overText(this.columns, first)),
         figure(`${plain(group.times)} ×`, group.times),
         figure([sizes.write(group.bytes), share], group.bytes, sizes.unit),
@@ -129,9 +129,13 @@ function groupsOf(columns, all) {
     group.times += moved.times[k];
     groups.set(key, group);
   }
+  const uses = new Map();
+  for (const { name } of groups.values()) uses.set(name, (uses.get(name) ?? 0) + 1);
   for (const group of groups.values()) {
-    const [first] = group.members;
-    if (group.members.length === 1) group.name = `${tensors.name[moved.tensor[first]]} → ${blocks.site[moved.reader[first]]}`;
+    const isAmbiguous = uses.get(group.name) > 1;
+    const both = [group.members.map((k) => tensors.name[moved.tensor[k]]), group.members.map((k) => blocks.site[moved.reader[k]])];
+    const isTelling = !isAmbiguous && both.every((names) => nameOfAlike(names) === nameWithoutNumbers(names[0]));
+    group.name = both.map((names) => nameOfAlike(names, !isTelling)).join(" → ");
   }
   return [...groups.values()].sort((a, b) => b.bytes - a.bytes || b.seconds - a.seconds);
 }
