@@ -29,8 +29,8 @@ from tapestry.teg.sharding.stages import Route
 
 
 class CopiedForm(NamedTuple):
-    """What a copy brings from one form into another: a tensor of a shape, of so many bytes an element, from a spec into
-    a spec; to another stage on a `route`.
+    """The two forms of a tensor between which a copy brings it: its shape, the bytes of an element, the spec that is
+    made and the one that is needed; the `route` is that to another stage.
     """
 
     shape: tuple[int, ...]

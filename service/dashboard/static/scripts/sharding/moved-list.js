@@ -134,8 +134,8 @@ function groupsOf(columns, all) {
   for (const group of groups.values()) {
     const isAmbiguous = uses.get(group.name) > 1;
     const both = [group.members.map((k) => tensors.name[moved.tensor[k]]), group.members.map((k) => blocks.site[moved.reader[k]])];
-    const isTelling = !isAmbiguous && both.every((names) => nameOfAlike(names) === nameWithoutNumbers(names[0]));
-    group.name = both.map((names) => nameOfAlike(names, !isTelling)).join(" → ");
+    const saysMore = !isAmbiguous && both.every((names) => nameOfAlike(names) === nameWithoutNumbers(names[0]));
+    group.name = both.map((names) => nameOfAlike(names, !saysMore)).join(" → ");
   }
   return [...groups.values()].sort((a, b) => b.bytes - a.bytes || b.seconds - a.seconds);
 }
