@@ -83,6 +83,7 @@ def test_one_button_leads_from_an_empty_installation_to_a_finished_run(service: 
     canvas = page.locator("#timeline canvas")
     expect(canvas).to_be_visible(timeout=COMPILING_MS)
     expect(canvas).to_have_accessible_name(re.compile(r"^Timeline of 8 devices over [\d.]+ ms"))
+    expect(page.locator("#accounts-note")).to_contain_text("Memory and traffic are counted independently")
     expect(page.locator("#devices tbody tr")).to_have_count(8)
     expect(page.locator("#devices tbody tr").first.locator("td")).to_have_count(8)
     assert shades(page) > 2, "the timeline is painted"

@@ -62,6 +62,7 @@ def test_the_predicted_timeline_is_there_without_an_execution(
     }
     expect(page.locator("#waits tbody tr")).to_have_count(2)
     expect(page.locator("#accounts tbody tr").first).to_contain_text("time")
+    expect(page.locator("#accounts-note")).to_be_hidden()
     page.locator("#timeline-menu summary").click()
     with page.expect_download() as download:
         page.locator("#timeline-menu button", has_text="CSV").click()

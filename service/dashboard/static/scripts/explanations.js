@@ -65,7 +65,7 @@ const TEXTS = {
   "device memory: terms": ["What the fullest device holds: the tensors that live at the peak, and what a process takes beside them, such as its context and the buffers of collectives.", BYTES],
   "time interval": ["The model's error is known by class of kernels and exchanges from published measurements. The interval is what they add up to for this plan; least certain is what adds most.", SECONDS],
   predicted: ["What the cost model computes, from tables, in microseconds. It is what the search goes by.", "beside the figures"],
-  counted: ["The same figure, counted by other code on the explicit graph: each allocation, each byte that is received, each tick of the simulated devices.", "beside the figures"],
+  counted: ["The same figure, counted by other code on the explicit graph: each allocation, each byte that is received. Time is no independent check: the simulated devices take their ticks from the same timing tables.", "beside the figures"],
   difference: ["How far the other figure is from the predicted one.", SHARE],
   "measured: time": ["What a step of the plan took on real devices: the median over its repetitions.", SECONDS],
   measured: ["What a step of the plan took on real devices: the median over its repetitions.", SECONDS],

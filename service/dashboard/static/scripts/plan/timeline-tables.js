@@ -52,6 +52,7 @@ export function showAccounts(cost, counts, measured) {
     });
   const heads = ["", numberHead("predicted"), ...found.flatMap((one) => [numberHead(one.title), numberHead("difference")])];
   showTable(byId("accounts"), heads, rows, "Predicted, counted and measured costs");
+  byId("accounts-note").hidden = !counts;
 }
 
 /** A cell with the unit of its row. @param {import("../units.js").Scale} scale @param {number} value */
