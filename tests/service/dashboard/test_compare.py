@@ -119,9 +119,14 @@ def test_plans_are_compared_with_one_cursor_over_memory_and_timelines(
 
 
 def test_what_cannot_be_compared_is_explained(service: Service, visit: Open, runs: list[str]) -> None:
-    page = visit(service, f"/compare?runs={runs[0]}", expected=("status of 422",), width=390)
-    expect(page.locator("#trouble .notice")).to_be_visible()
-    expect(page.locator("#trouble .notice li")).to_have_count(0)  # the one fault stands above already
+    page = visit(service, "/compare?runs=a,b", expected=("status of 422",), width=390)
+    notice = page.locator("#trouble .notice")
+    expect(notice).to_contain_text("run 1: ")
+    expect(notice).to_contain_text("run 2: ")
+    expect(notice).not_to_contain_text("#query")
+    expect(notice.locator("li")).to_have_count(0)  # the faults stand above already
+    page.goto(f"{service.address}/compare?runs={runs[0]}")
+    expect(notice).to_contain_text("1 run cannot be compared: choose at least two.")
     page.get_by_label("Ids, separated").fill(" ".join(runs))
     page.get_by_role("button", name="Compare").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Compare 2 runs")

@@ -51,6 +51,7 @@ def test_a_broken_file_is_refused_with_place_and_remedy_and_nothing_is_lost(
         page.locator("#file").set_input_files(file)
         expect(status.get_by_role("alert")).to_contain_text(place)
         expect(status).to_contain_text("Still chosen: chosen before")
+        expect(status.get_by_role("listitem").filter(has_not_text="/blocks/")).to_have_count(0)
     expect(page.get_by_label("Seconds of searching")).to_have_value("7")
     page.get_by_role("button", name="Start the run").click()
     page.wait_for_url(re.compile(r"/runs/[0-9a-f]{12}$"))
@@ -89,6 +90,28 @@ def test_no_program_but_the_one_that_is_read_is_searched(
     start.click()
     page.wait_for_url(re.compile(r"/runs/[0-9a-f]{12}$"))
     assert idle_service.get(f"/v1/runs/{page.url.rpartition('/')[2]}")["graph"] == "mine"
+
+
+def test_an_error_of_a_script_is_not_called_one_of_the_service(idle_service: Service, visit: Open) -> None:
+    graph = posted_graph(idle_service)
+    page = visit(
+        idle_service, f"/graphs/{graph}", before=lambda page: page.route("**/v1/graphs/*", answer_nothing)
+    )
+    expect(page.get_by_role("alert")).to_contain_text("This page met an error of its own")
+    expect(page.get_by_role("alert")).to_contain_text("Reload the page.")
+    page.close()  # what it shows is no text for people
+    page = visit(
+        idle_service,
+        f"/graphs/{graph}",
+        before=lambda page: page.route("**/v1/graphs/*", lambda route: route.abort()),
+        expected=("ERR_FAILED",),
+    )
+    expect(page.get_by_role("alert")).to_contain_text("The service does not answer")
+
+
+def answer_nothing(route: Route) -> None:
+    """Answer a document that lacks everything, as another release might."""
+    route.fulfill(json={})
 
 
 def test_what_happens_while_the_server_is_away_is_shown_when_it_is_back(tmp_path: Path, visit: Open) -> None:

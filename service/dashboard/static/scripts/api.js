@@ -20,11 +20,28 @@ export class Problem extends Error {
   }
 }
 
-/** @param {unknown} error @returns {Problem} */
+/** What went wrong; what is no answer of the service is a fault of the page. @param {unknown} error @returns {Problem} */
 export function problemOf(error) {
   if (error instanceof Problem) return error;
   const detail = error instanceof Error ? error.message : String(error);
+  return new Problem({ title: "This page met an error of its own", detail: `${detail}. Reload the page.`, code: "script" }, 0);
+}
+
+/** @param {string} detail */
+function unreachable(detail) {
   return new Problem({ title: "The service does not answer", detail, code: "unreachable" }, 0);
+}
+
+/**
+ * What comes over the network; a `Problem` where the service cannot be reached.
+ * @template T @param {Promise<T>} coming @returns {Promise<T>}
+ */
+async function reached(coming) {
+  try {
+    return await coming;
+  } catch (error) {
+    throw error instanceof TypeError ? unreachable(error.message) : error; // how `fetch` reports that a connection failed
+  }
 }
 
 /**
@@ -34,8 +51,8 @@ export function problemOf(error) {
  * @returns {Promise<any>}
  */
 export async function get(path, signal) {
-  const response = await fetch(path, { headers: { Accept: "application/json" }, signal });
-  return answerOf(response.status, await response.text());
+  const response = await reached(fetch(path, { headers: { Accept: "application/json" }, signal }));
+  return answerOf(response.status, await reached(response.text()));
 }
 
 const MOST_PER_PAGE = 200;
@@ -63,8 +80,8 @@ export async function getAll(path, query = {}) {
  * @returns {Promise<Blob>}
  */
 async function getFile(path) {
-  const response = await fetch(path);
-  return response.ok ? response.blob() : answerOf(response.status, await response.text());
+  const response = await reached(fetch(path));
+  return response.ok ? reached(response.blob()) : answerOf(response.status, await reached(response.text()));
 }
 
 /**
@@ -75,13 +92,13 @@ async function getFile(path) {
  * @returns {Promise<File>}
  */
 export async function fetchFile(path, body, onProgress = () => undefined) {
-  const response = await fetch(path, body ? { method: "POST", body } : {});
-  if (!response.ok || !response.body) return answerOf(response.status, await response.text());
+  const response = await reached(fetch(path, body ? { method: "POST", body } : {}));
+  if (!response.ok || !response.body) return answerOf(response.status, await reached(response.text()));
   const portions = [];
   let received = 0;
   const reader = response.body.getReader();
   for (;;) {
-    const { done, value } = await reader.read();
+    const { done, value } = await reached(reader.read());
     if (done) break;
     portions.push(value);
     received += value.byteLength;
@@ -102,8 +119,8 @@ export async function post(path, body, key) {
   /** @type {Record<string, string>} */
   const headers = { "Content-Type": "application/json", Accept: "application/json" };
   if (key) headers["Idempotency-Key"] = key;
-  const response = await fetch(path, { method: "POST", headers, body: JSON.stringify(body) });
-  return answerOf(response.status, await response.text());
+  const response = await reached(fetch(path, { method: "POST", headers, body: JSON.stringify(body) }));
+  return answerOf(response.status, await reached(response.text()));
 }
 
 /**
@@ -114,8 +131,8 @@ export async function post(path, body, key) {
  */
 export async function patch(path, body) {
   const headers = { "Content-Type": "application/json", Accept: "application/json" };
-  const response = await fetch(path, { method: "PATCH", headers, body: JSON.stringify(body) });
-  return answerOf(response.status, await response.text());
+  const response = await reached(fetch(path, { method: "PATCH", headers, body: JSON.stringify(body) }));
+  return answerOf(response.status, await reached(response.text()));
 }
 
 /**
@@ -123,8 +140,8 @@ export async function patch(path, body) {
  * @param {string} path
  */
 export async function remove(path) {
-  const response = await fetch(path, { method: "DELETE", headers: { Accept: "application/json" } });
-  return answerOf(response.status, await response.text());
+  const response = await reached(fetch(path, { method: "DELETE", headers: { Accept: "application/json" } }));
+  return answerOf(response.status, await reached(response.text()));
 }
 
 /**
@@ -135,8 +152,8 @@ export async function remove(path) {
  */
 export async function postForFile(path, body) {
   const headers = { "Content-Type": "application/json" };
-  const response = await fetch(path, { method: "POST", headers, body: JSON.stringify(body) });
-  return response.ok ? response.blob() : answerOf(response.status, await response.text());
+  const response = await reached(fetch(path, { method: "POST", headers, body: JSON.stringify(body) }));
+  return response.ok ? reached(response.blob()) : answerOf(response.status, await reached(response.text()));
 }
 
 /**
@@ -155,7 +172,7 @@ function upload(path, body, headers, onProgress) {
     request.upload.addEventListener("progress", (event) => {
       if (event.lengthComputable) onProgress(event.loaded / event.total);
     });
-    request.addEventListener("error", () => reject(new Error("the connection broke off")));
+    request.addEventListener("error", () => reject(unreachable("the connection broke off")));
     request.addEventListener("load", () => {
       try {
         resolve(answerOf(request.status, request.responseText));
@@ -205,7 +222,7 @@ async function importedGraph(answer, onImport) {
     found = await get(found.links.self);
   }
   if (found.status === "failed") throw new Problem(found.problem, found.problem.status ?? 422);
-  if (found.status === "cancelled") throw new Error("its import was cancelled; choose it again");
+  if (found.status === "cancelled") throw new Problem({ title: "The import was cancelled", detail: "choose the file again" }, 0);
   return get(found.links.graph);
 }
 

@@ -225,7 +225,7 @@ export class Executions {
         if (isEnded(execution.status)) return this.show(id);
         if (isNews) fill(byId("execution-status"), statusBadge(execution.status));
       } catch (error) {
-        if (problemOf(error).status) return fill(byId("execution-problem"), errorNotice(error));
+        if (problemOf(error).code !== "unreachable") return fill(byId("execution-problem"), errorNotice(error));
       }
     }
   }

@@ -6,6 +6,22 @@
 import { problemOf } from "./api.js";
 import { element } from "./dom.js";
 
+/** Parts of requests that are no body, as pointers name them. */
+const FIELD = /#(?:query|header|path)\/([\w-]+)(?:\/(\d+))?/g;
+
+/** A text with the names of fields in place of pointers to them. @param {string} text */
+function named(text) {
+  return text.replace(FIELD, (_, name, k) => (k === undefined ? name : `${name} ${Number(k) + 1}`));
+}
+
+/**
+ * Whether a text has all of a fault: what it is, and where, unless that is a field of its own.
+ * @param {{pointer?: string, detail: string}} fault @param {string} text
+ */
+function isStated({ pointer = "", detail }, text) {
+  return text.includes(detail) && (text.includes(pointer) || /^\/\w+$/.test(pointer));
+}
+
 /**
  * A notice about a problem document or an error.
  * @param {any} problem
@@ -13,13 +29,12 @@ import { element } from "./dom.js";
  */
 export function problemNotice(problem, ...more) {
   const text = problem.detail ?? problem.message ?? "";
-  const errors = problem.errors ?? [];
-  const isStated = errors.length === 1 && [errors[0].detail, errors[0].pointer ?? ""].every((part) => text.includes(part));
-  const faults = (isStated ? [] : errors).map((/** @type {any} */ fault) =>
+  const rest = (problem.errors ?? []).filter((/** @type {any} */ fault) => !isStated(fault, text));
+  const faults = rest.map((/** @type {any} */ fault) =>
     element(
       "li",
       {},
-      fault.pointer ? element("code", {}, fault.pointer) : "",
+      fault.pointer ? element("code", {}, named(fault.pointer)) : "",
       fault.pointer ? ": " : "",
       fault.detail,
     ),
@@ -28,7 +43,7 @@ export function problemNotice(problem, ...more) {
     "div",
     { class: "notice bad", role: "alert" },
     element("strong", {}, problem.title ?? "This did not work"),
-    element("p", {}, text),
+    element("p", {}, named(text)),
     faults.length ? element("ul", {}, faults) : null,
     ...more,
   );

@@ -6,8 +6,10 @@ import { showRuns } from "../compare/runs.js";
 import { showSubjects, Subjects } from "../compare/subjects.js";
 import { byId, element, fill, say } from "../dom.js";
 import { watchHealth } from "../health.js";
-import { errorNotice } from "../notice.js";
+import { errorNotice, problemNotice } from "../notice.js";
 import { several } from "../units.js";
+
+const [LEAST, MOST] = [2, 4];
 
 const address = new URLSearchParams(location.search);
 const what = address.has("plans") ? "plans" : "runs";
@@ -23,6 +25,11 @@ async function begin() {
     byId("choose").hidden = false;
     return;
   }
+  if (ids.length < LEAST || ids.length > MOST) {
+    const detail = `${several(ids.length, what.slice(0, -1))} cannot be compared: choose at ${ids.length < LEAST ? "least two" : "most four"}.`;
+    fill(byId("trouble"), problemNotice({ title: "Choose two to four", detail }));
+    return chooseAgain();
+  }
   say(byId("title"), `Compare ${several(ids.length, what.slice(0, -1))}`);
   say(byId("subject"), "Comparing…");
   try {
@@ -37,10 +44,14 @@ async function begin() {
     what === "runs" ? showRuns(found, subjects) : await showPlans(found, subjects);
   } catch (error) {
     say(byId("subject"), "");
-    byId("choose").hidden = false;
-    byId("ids").value = ids.join(" ");
     fill(byId("trouble"), errorNotice(error));
+    chooseAgain();
   }
+}
+
+function chooseAgain() {
+  byId("choose").hidden = false;
+  byId("ids").value = ids.join(" ");
 }
 
 /** @param {any} run @returns {import("../compare/subjects.js").Subject} */
