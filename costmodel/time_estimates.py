@@ -153,7 +153,7 @@ def _phases(space: PlanSpace, strategies: np.ndarray, edge: int) -> CopyPhases:
     form, stages = copied_form(space, strategies, edge), _stages_of_copy(space, edge)
     known, key = space.cache.phases, (form, *(space.meshes.kind_of[stage] for stage in stages))
     if key not in known:
-        *what, route = form
+        what, route = form[:4], form.route
         mesh = _mesh_of_copy(space, edge)
         median = mesh if mesh.device.quantile is None else mesh.at_quantile(0.5)
         rounds, ticks, kept_ticks = copy_rounds(*what, median, space.mesh_shape, route)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tapestry.optimizer.archive.origin import PlanOrigin
-from tapestry.service.presentation import stages_text
+from tapestry.service.presentation import devices_text, stages_text
 from tapestry.service.store import StoredPlan
 
 WHOLE = {"order": "schedule order", "inputs": "inputs", "outputs": "outputs"}
@@ -17,7 +17,7 @@ WHOLE = {"order": "schedule order", "inputs": "inputs", "outputs": "outputs"}
 def parameter_rows(plans: Sequence[StoredPlan]) -> list[dict[str, Any]]:
     """List what each plan decides as a whole, as rows of a title and a text per plan."""
     rows: list[tuple[str, list[str]]] = [
-        ("devices", [plan.devices for plan in plans]),
+        ("devices", [devices_text(plan.devices, plan.stages) for plan in plans]),
         ("micro-batches", [f"{plan.micro_batches:,}" for plan in plans]),
         ("stages", [stages_text(plan.stages) or "none" for plan in plans]),
         ("blocks computed again", [f"{(plan.recompute or {}).get('blocks', 0):,}" for plan in plans]),
@@ -41,7 +41,8 @@ def decision_differences(placements: Sequence[Mapping[str, Any]]) -> dict[str, A
 
     `groups` are blocks about which not all plans decide the same, in the order of the first plan that has them:
     blocks whose names differ in numbers only, and of which every plan decides the same, are one group. `values` are
-    the placements by plan; None where a plan has no such block, for its program was rewritten.
+    the placements by plan; None where a plan has no such block, for its program was rewritten. The name of a group is
+    without numbers, or that of its first block where the rest says too little.
     """
     blocks = [document.get("blocks", {}) for document in placements]
     sites = dict.fromkeys(site for own in blocks for site in own)
@@ -55,6 +56,9 @@ def decision_differences(placements: Sequence[Mapping[str, Any]]) -> dict[str, A
         name = name_without_numbers(site)
         key = (name, json.dumps(values, sort_keys=True))
         groups.setdefault(key, {"name": name, "sites": [], "values": values})["sites"].append(site)
+    for group in groups.values():
+        if not re.search("[A-Za-z].*[A-Za-z]", group["name"]):
+            group["name"] = group["sites"][0]
     return {"blocks": len(sites), "equal": equal, "groups": list(groups.values())}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from math import prod
 from typing import Any
 
 from tapestry.costmodel.known_objectives import objective_called
@@ -65,6 +66,14 @@ def plan_document(
 def stages_text(stages: Mapping[str, Any] | None) -> str:
     """Format the stages of a plan's document, such as `4 x 1f1b`; empty for a plan without."""
     return "" if stages is None else str(Stages(stages["count"], stages["schedule"]))
+
+
+def devices_text(devices: str, stages: Mapping[str, Any] | None) -> str:
+    """Format the devices of a plan: of all stages, such as `6: 3 stages of 1 × 2`, or the part of the mesh."""
+    if stages is None or stages["count"] < 2 or devices == "all":
+        return devices
+    sizes = [int(axis.rpartition(":")[2]) for axis in devices.split(",")]
+    return f"{stages['count'] * prod(sizes)}: {stages['count']} stages of {' × '.join(map(str, sizes))}"
 
 
 def cost_model_document(version: int) -> dict[str, Any]:

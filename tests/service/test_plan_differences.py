@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tapestry.service.plan_differences import decision_differences, name_without_numbers
+from tapestry.service.presentation import devices_text
 
 A, B = {"strategy": "(gpu.0, -)"}, {"strategy": "(-, -)"}
 
@@ -33,6 +36,25 @@ def test_blocks_of_which_all_plans_decide_the_same_are_counted_only() -> None:
         {"name": "new", "sites": ["new"], "values": [None, A]},
     ]
     assert decision_differences([one, one])["groups"] == []
+
+
+def test_names_that_are_numbers_are_those_of_the_first() -> None:
+    plans = [{"blocks": {"n2": one, "n3": one, "new": A}} for one in (A, B)]
+    (group,) = decision_differences(plans)["groups"]
+    assert (group["name"], group["sites"]) == ("n2", ["n2", "n3"])
+
+
+@pytest.mark.parametrize(
+    ("devices", "stages", "text"),
+    [
+        ("rack:1,gpu:2", {"count": 3, "schedule": "1f1b"}, "6: 3 stages of 1 × 2"),
+        ("gpu:1", {"count": 4, "schedule": "gpipe"}, "4: 4 stages of 1"),
+        ("gpu:4", None, "gpu:4"),
+        ("all", None, "all"),
+    ],
+)
+def test_devices_are_those_of_all_stages(devices: str, stages: dict[str, Any] | None, text: str) -> None:
+    assert devices_text(devices, stages) == text
 
 
 def test_layers_that_differ_in_another_way_are_another_group() -> None:

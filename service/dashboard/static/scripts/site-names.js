@@ -29,5 +29,5 @@ export function nameOfAlike(names, isAmbiguous = false) {
 /** A name without what differs from layer to layer; with it where the rest says too little. @param {string} name */
 export function commonName(name) {
   const common = nameWithoutNumbers(name);
-  return /[A-Za-z]{3}/.test(common) ? common : name;
+  return /[A-Za-z].*[A-Za-z]/.test(common) ? common : name;
 }

@@ -9,7 +9,6 @@ import { moreOf } from "../decisions.js";
 import { byId, element, fill, say, throttled } from "../dom.js";
 import { joined } from "../objective-list.js";
 import { plain, quantity, several } from "../units.js";
-import { nameOfAlike } from "../site-names.js";
 import { figureRow } from "./figures.js";
 import { showOverTime } from "./over-time.js";
 import { markColumns, showSubjectTable } from "./subjects.js";
@@ -74,7 +73,7 @@ function showDecisions({ blocks, equal, groups }, subjects) {
   if (!found.length) return fill(byId("decisions"), element("p", { class: "empty" }, groups.length ? "None is like that." : "All plans decide the same about every block."));
   const rows = found.slice(0, MOST_GROUPS).map((/** @type {any} */ group) => ({
     title: group.sites.length > 1
-      ? element("details", { class: "sites" }, element("summary", {}, `${nameOfAlike(group.sites)}, ${plain(group.sites.length)} alike`), element("div", { class: "mono small" }, group.sites.join(", ")))
+      ? element("details", { class: "sites" }, element("summary", {}, `${group.name}, ${plain(group.sites.length)} alike`), element("div", { class: "mono small" }, group.sites.join(", ")))
       : element("span", { class: "mono" }, group.sites[0]),
     cells: group.values.map(decisionCell),
     isNumber: false,
