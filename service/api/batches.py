@@ -32,7 +32,7 @@ from tapestry.service.provenance import versions
 from tapestry.service.requests import InvalidRequest, check_request
 from tapestry.service.scheduling import USUAL
 from tapestry.service.settings import Limits
-from tapestry.service.store import AlreadyEnded, NewBatchEntry, RunRequest, StoredBatch
+from tapestry.service.store import AlreadyEnded, BatchStanding, NewBatchEntry, RunRequest, StoredBatch
 from tapestry.teg.faults import Fault
 
 router = APIRouter(prefix="/v1/batches", tags=["runs"])
@@ -88,14 +88,15 @@ class BatchAnswer(Answer):
     id: str
     name: str
     count: int = Field(description="entries")
+    statuses: dict[str, int] = Field(description="entries by status")
+    best: dict[str, float] = Field(description="the least value of each objective over all runs so far")
     created_at: str
     links: dict[str, str]
 
 
 class BatchDetailAnswer(BatchAnswer):
-    """A batch with its entries, in order; `statuses` counts them."""
+    """A batch with its entries, in order."""
 
-    statuses: dict[str, int]
     entries: list[BatchEntryAnswer]
 
 
@@ -141,11 +142,13 @@ def post_batch(body: BatchBody, request: Request, parts: Parts, key: Key = None)
 def list_batches(
     request: Request, parts: Parts, limit: PageLimit = 50, cursor: PageCursor = None
 ) -> Response:
-    """List batches, newest first."""
+    """List batches, newest first, each with the status of its entries and the best values so far."""
     found = parts.store.batches.page(limit + 1, read_cursor(cursor))
     page = found[:limit]
     following = cursor_of(page[-1].created_at, page[-1].id) if len(found) > limit else None
-    return revalidated(request, {"items": [_summary(batch) for batch in page], "next": following})
+    standings = parts.store.batches.standings([batch.id for batch in page])
+    items = [_summary(batch, standings[batch.id]) for batch in page]
+    return revalidated(request, {"items": items, "next": following})
 
 
 @router.get("/{batch_id}", response_model=BatchDetailAnswer, responses=KEPT | problems(404))
@@ -277,12 +280,14 @@ def _entries_of(
     return made, ()
 
 
-def _summary(batch: StoredBatch) -> dict[str, Any]:
+def _summary(batch: StoredBatch, standing: BatchStanding) -> dict[str, Any]:
     path = f"/v1/batches/{batch.id}"
     return {
         "id": batch.id,
         "name": batch.name,
         "count": batch.count,
+        "statuses": dict(standing.statuses),
+        "best": dict(standing.best),
         "created_at": moment(batch.created_at),
         "links": {"self": path, "cancel": f"{path}/cancel"},
     }
@@ -290,9 +295,7 @@ def _summary(batch: StoredBatch) -> dict[str, Any]:
 
 def _detail(parts: Context, batch_id: str) -> dict[str, Any]:
     batch, entries = parts.store.batches.get(batch_id), parts.store.batches.entries(batch_id)
-    statuses: dict[str, int] = {}
-    for entry in entries:
-        statuses[entry.status] = statuses.get(entry.status, 0) + 1
+    standing = parts.store.batches.standings([batch_id])[batch_id]
     best = parts.store.batches.best(batch_id)
     documents = [
         {
@@ -307,4 +310,4 @@ def _detail(parts: Context, batch_id: str) -> dict[str, Any]:
         }
         for entry in entries
     ]
-    return {**_summary(batch), "statuses": statuses, "entries": documents}
+    return {**_summary(batch, standing), "entries": documents}

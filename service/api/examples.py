@@ -277,6 +277,8 @@ _BATCH = {
     "id": "5b1f0c9a7e3d",
     "name": "a night of tuning",
     "count": 1,
+    "statuses": {"queued": 1},
+    "best": {"time_s": 0.0012},
     "created_at": "2026-11-27T03:05:58+00:00",
     "links": {"self": "/v1/batches/5b1f0c9a7e3d", "cancel": "/v1/batches/5b1f0c9a7e3d/cancel"},
 }
@@ -454,7 +456,6 @@ EXAMPLES: dict[str, Any] = {
     },
     "BatchDetailAnswer": {
         **_BATCH,
-        "statuses": {"queued": 1},
         "entries": [
             {
                 "number": 0,

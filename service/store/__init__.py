@@ -10,6 +10,7 @@ from tapestry.service.store.queue import QueueLimits
 from tapestry.service.store.quotas import QUOTAS, QuotaExceeded, QuotaLimits, QuotaUse, TenantSpace
 from tapestry.service.store.records import (
     AnsweredEpoch,
+    BatchStanding,
     ComputedTensors,
     Cursor,
     FinishedRun,
@@ -67,6 +68,7 @@ __all__ = [
     "AnsweredEpoch",
     "ApiKey",
     "AuditLine",
+    "BatchStanding",
     "ComputedTensors",
     "Conflict",
     "Cursor",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
 from sqlalchemy import func, insert, select
@@ -13,6 +13,7 @@ from tapestry.service.store.codec import stored_options
 from tapestry.service.store.pages import newest
 from tapestry.service.store.queue import QueueLimits, remember
 from tapestry.service.store.records import (
+    BatchStanding,
     Cursor,
     Idempotency,
     NewBatchEntry,
@@ -31,6 +32,7 @@ _COUNT = (
     .scalar_subquery()
     .label("count")
 )
+_STATUS = func.coalesce(RunRow.status, "failed").label("status")  # of an entry
 _SUMMARY = (BatchRow.id, BatchRow.name, _COUNT, BatchRow.created_at)
 
 
@@ -101,6 +103,22 @@ class Batches:
             rows = connection.execute(newest(select(*_SUMMARY), BatchRow, limit, before))
             return tuple(StoredBatch(**row._mapping) for row in rows)
 
+    def standings(self, batch_ids: Collection[str]) -> dict[str, BatchStanding]:
+        """Return how batches stand, by id."""
+        query = (
+            select(BatchEntryRow.batch_id, _STATUS, RunRow.best)
+            .outerjoin(RunRow, RunRow.id == BatchEntryRow.run_id)
+            .where(BatchEntryRow.batch_id.in_(batch_ids))
+        )
+        statuses: dict[str, dict[str, int]] = {batch_id: {} for batch_id in batch_ids}
+        least: dict[str, dict[str, float]] = {batch_id: {} for batch_id in batch_ids}
+        with self._database.reading() as connection:
+            for batch_id, status, best in connection.execute(query):
+                statuses[batch_id][status] = statuses[batch_id].get(status, 0) + 1
+                for name, value in (best or {}).items():
+                    least[batch_id][name] = min(value, least[batch_id].get(name, value))
+        return {name: BatchStanding(statuses[name], least[name]) for name in batch_ids}
+
     def best(self, batch_id: str) -> dict[str, dict[str, float]]:
         """Return for every run of a batch the least value of each of its objectives on its frontier now."""
         query = (
@@ -122,7 +140,7 @@ class Batches:
         columns = (BatchEntryRow.number, BatchEntryRow.graph_id, BatchEntryRow.mesh_name, BatchEntryRow.seed)
         outcome = (
             BatchEntryRow.run_id,
-            func.coalesce(RunRow.status, "failed").label("status"),
+            _STATUS,
             BatchEntryRow.problem,
             RunRow.problem.label("failure"),
         )

@@ -136,6 +136,14 @@ class StoredBatch:
 
 
 @dataclass(frozen=True)
+class BatchStanding:
+    """How a batch stands: its entries by status, and the least value of each objective over all of its runs."""
+
+    statuses: Mapping[str, int]
+    best: Mapping[str, float]
+
+
+@dataclass(frozen=True)
 class StoredBatchEntry:
     """An entry of a stored batch; `status` is that of its run, or `failed` where there is none."""
 

@@ -19,6 +19,15 @@ from tests.service.processes import Service
 
 pytestmark = pytest.mark.slow
 
+# Keep where each text of the parallel coordinates was written.
+RECORD = """
+window.written = {};
+const write = CanvasRenderingContext2D.prototype.fillText;
+CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+  if (this.canvas.closest("#parallel")) window.written[text] = [x, this.textAlign];
+  return write.call(this, text, x, y);
+};
+"""
 OBJECTIVES = ["time_s", "peak_memory_bytes", "traffic_bytes", "energy_j"]
 
 
@@ -40,6 +49,16 @@ def plans(service: Service, run_id: str) -> list[dict[str, Any]]:
 
 def shown(page: Page) -> set[str | None]:
     return {row.get_attribute("data-plan") for row in page.locator("#plans tbody tr").all()}
+
+
+@pytest.mark.parametrize("width", [1100, 1400])
+def test_names_stand_over_their_axes(service: Service, run_id: str, visit: Open, width: int) -> None:
+    page = visit(service, f"/runs/{run_id}", width=width, before=lambda page: page.add_init_script(RECORD))
+    page.wait_for_function("() => 'time' in window.written && 'energy' in window.written")
+    written = page.evaluate("window.written")
+    wide = page.locator("#parallel canvas").first.evaluate("(one) => one.clientWidth")
+    assert written["time"] == [72, "center"]
+    assert written["energy"] == [wide - 72, "center"]
 
 
 def test_a_bound_holds_in_all_views_and_in_the_address(

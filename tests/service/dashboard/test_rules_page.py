@@ -73,6 +73,20 @@ def test_placement_rules_say_that_there_is_nothing_to_draw(idle_service: Service
     expect(page.locator("#catalog")).to_contain_text("No rule says this")
 
 
+def test_sides_that_are_stacked_have_an_arrow_down(idle_service: Service, visit: Open) -> None:
+    page = visit(idle_service, "/rules?rule=fuse_attention", width=1100)
+    sides, table = page.locator(".rule-sides"), page.locator(".rule-costs table")
+    expect(sides).to_have_class(re.compile("is-stacked"))
+    card, costs = page.locator("#rule").bounding_box(), table.bounding_box()
+    assert card is not None and costs is not None
+    assert costs["x"] >= card["x"] + 16
+    page.set_viewport_size({"width": 1900, "height": 900})
+    expect(sides).not_to_have_class(re.compile("is-stacked"))
+    page.set_viewport_size({"width": 390, "height": 900})
+    for sketch in page.locator(".rule-sketch").all():
+        assert sketch.evaluate("(one) => one.scrollWidth <= one.clientWidth")
+
+
 def test_the_page_fits_a_phone(idle_service: Service, visit: Open) -> None:
     page = visit(idle_service, "/rules?rule=factor_contracts", width=390)
     expect(page.locator("#rule svg.sketch")).to_have_count(2)

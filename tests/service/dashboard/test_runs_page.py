@@ -124,6 +124,23 @@ def test_selected_runs_are_tagged_compared_and_deleted(
         connection.exec_driver_sql("DELETE FROM executions")
 
 
+def test_a_batch_of_one_run_is_marked_and_has_its_least_values(
+    idle_service: Service, visit: Open, store: Store, runs: dict[str, str]
+) -> None:
+    request = request_for(store.runs.get(runs["encoder"]).graph_id)
+    store.batches.submit("single", [NewBatchEntry(request.graph_id, "dgx-h100", 0, request)], NOON)
+    page = visit(idle_service, "/batches")
+    row = page.get_by_role("row").filter(has_text="single").first
+    expect(row.get_by_text("one run")).to_be_visible()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="CSV of Batches").click()
+    assert download.value.path().read_text().startswith("batch,name,entries,queued,")
+    listed = idle_service.get("/v1/batches")["items"][0]
+    assert listed["statuses"] == {"queued": 1} and listed["best"] == {}
+    store.runs.request_cancel(store.batches.entries(listed["id"])[0].run_id or "", NOON)
+    store.deletions.batch(listed["id"], with_runs=True)
+
+
 def test_a_batch_has_its_table_and_its_progress(idle_service: Service, visit: Open, store: Store) -> None:
     graph = store.graphs.save(two_layers("batched"), NOON).id
     entries = [
@@ -132,6 +149,11 @@ def test_a_batch_has_its_table_and_its_progress(idle_service: Service, visit: Op
     ]
     batch = store.batches.submit("night", entries, NOON).id
     page = visit(idle_service, "/batches")
+    row = page.get_by_role("row").filter(has_text="night").first
+    expect(row).to_contain_text("queued: 1")
+    expect(row).to_contain_text("failed: 1")
+    expect(row.get_by_role("cell").nth(3)).to_have_text("50 %")
+    expect(row.get_by_text("one run")).to_have_count(0)
     page.get_by_role("link", name="night").first.click()
     expect(page.get_by_role("heading", level=1)).to_have_text("night")
     expect(page.locator("#entries tbody tr")).to_have_count(2)

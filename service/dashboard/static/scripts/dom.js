@@ -39,7 +39,7 @@ function nodes(children) {
 
 /** A name that may be broken after its joints, rather than within a word. @param {string} name @returns {Child[]} */
 export function breakable(name) {
-  return name.split(/(?<=[_./:-])/).flatMap((part, k) => (k ? [element("wbr"), part] : [part]));
+  return name.split(/(?<=[_./:&-])/).flatMap((part, k) => (k ? [element("wbr"), part] : [part]));
 }
 
 /**

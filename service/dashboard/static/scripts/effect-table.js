@@ -3,7 +3,7 @@
  * @module effect-table
  */
 
-import { element, fill } from "./dom.js";
+import { breakable, element, fill } from "./dom.js";
 import { meter } from "./meters.js";
 import { choiceText } from "./notations.js";
 import { figure, figureIn, numberHead, scrolling, tableOf } from "./tables.js";
@@ -137,7 +137,7 @@ function nor({ gone_with }) {
   const named = gone_with.slice(0, MOST_NAMED).join(", ");
   return element(
     "div",
-    { class: "muted", title: gone_with.join(", ") },
+    { class: "muted nor", title: gone_with.join(", ") },
     `nor ${named}${more > 0 ? ` and ${plain(more)} more` : ""}`,
   );
 }
@@ -173,7 +173,7 @@ function where({ moves }) {
   const places = moves.flatMap((move) => [move.place].flat());
   const more = places.length - 1;
   return [
-    element("div", {}, more ? `${places[0]} and ${plain(more)} more` : places[0]),
+    element("div", {}, breakable(places[0] ?? ""), more > 0 && ` and ${plain(more)} more`),
     moves.length === 1 && moves[0].choice ? element("div", { class: "mono muted", title: moves[0].choice }, choiceText(moves[0].rule, moves[0].choice)) : null,
   ];
 }

@@ -149,6 +149,11 @@ const TEXTS = {
   "plan: decisions": ["What a plan decides as a whole; those in gray are equal for all.", "beside the figures"],
   "decisions that differ": ["Blocks for which the plans have other strategies, layouts or prefetches; those that are alike are one row.", "none"],
   // Batches.
+  "batch: status": ["How many entries of the batch have each status; those without a run have failed.", NONE],
+  "batch: ended": ["The share of the entries that have ended, whether they succeeded or not.", "%"],
+  "batch: least time": ["The least time that any run of the batch found, over all of its programs and meshes.", SECONDS],
+  "batch: least memory": ["The least peak memory that any run of the batch found, over all of its programs and meshes.", BYTES],
+  "batch: other least values": ["The least value of each other objective over all runs of the batch.", "beside each value"],
   entries: ["The runs that the batch asks for: each program on each mesh from each seed.", NONE],
   "#": ["The place of the entry in the batch.", "a number in order"],
   seed: ["Where the search's random numbers begin. The same request with the same seed and evaluations finds the same plans.", "none"],

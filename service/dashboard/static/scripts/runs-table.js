@@ -9,19 +9,11 @@ import { statusBadge } from "./badges.js";
 import { asCard, asCards } from "./cards.js";
 import { runRows } from "./csv.js";
 import { breakable, element, fill } from "./dom.js";
+import { leastOf, otherLeast } from "./least-values.js";
 import { isEnded } from "./run-state.js";
 import { csvButton } from "./saving.js";
 import { sparkline } from "./sparkline.js";
-import { age, clock, count, duration, plain, quantity } from "./units.js";
-
-/** What objectives are called, where a table has no room for more. @param {string} name */
-const shortName = (name) => name.replace(/_(s|j|bytes|flops|usd)$/, "").replaceAll("_", " ");
-
-/** The unit of an objective, as far as its name says it. @param {string} name */
-function unitOf(name) {
-  const endings = { _s: "s", _bytes: "B", _j: "J", _usd: "USD", _flops: "flop" };
-  return Object.entries(endings).find(([ending]) => name.endsWith(ending))?.[1] ?? "";
-}
+import { age, clock, count, duration, plain } from "./units.js";
 
 /** @param {any} budget */
 function budgetText({ seconds, evaluations, deadline_seconds }) {
@@ -30,14 +22,6 @@ function budgetText({ seconds, evaluations, deadline_seconds }) {
   if (evaluations) parts.push(`${count(evaluations)} evaluations`);
   if (deadline_seconds) parts.push(`${duration(deadline_seconds)} in all`);
   return parts.join(" or ");
-}
-
-/** Best values beside time and peak memory. @param {any} run */
-function otherBest(run) {
-  const others = Object.entries(run.best).filter(([name]) => !["time_s", "peak_memory_bytes"].includes(name));
-  return others.map(([name, value]) =>
-    element("div", {}, `${shortName(name)} `, element("span", { class: "figure-text" }, quantity(/** @type {number} */ (value), unitOf(name)))),
-  );
 }
 
 /** @param {any} run */
@@ -82,15 +66,15 @@ const COLUMNS = [
     title: "Least time",
     kind: "number",
     sort: "time",
-    cell: (run) => ("time_s" in run.best ? quantity(run.best.time_s, "s") : "–"),
+    cell: (run) => leastOf(run.best, "time_s"),
   },
   {
     title: "Least memory",
     kind: "number",
     sort: "memory",
-    cell: (run) => ("peak_memory_bytes" in run.best ? quantity(run.best.peak_memory_bytes, "B") : "–"),
+    cell: (run) => leastOf(run.best, "peak_memory_bytes"),
   },
-  { title: "Other least values", kind: "small others", cell: otherBest },
+  { title: "Other least values", kind: "small others", cell: (run) => otherLeast(run.best) },
   { title: "Plans", kind: "number", cell: (run) => (run.front || isEnded(run.status) ? plain(run.front) : "–") },
   { title: "Hypervolume", kind: "number hypervolume", cell: hypervolumeCell },
   {
@@ -153,7 +137,7 @@ export class RunsTable {
   show(runs, sort = "") {
     this.runs = runs;
     for (const run of runs) if (this.selected.has(run.id)) this.selected.set(run.id, run);
-    this.table.classList.toggle("has-no-others", !runs.some((run) => otherBest(run).length));
+    this.table.classList.toggle("has-no-others", !runs.some((run) => otherLeast(run.best).length));
     const rows = runs.map((run) => this.#row(run));
     const kept = new Set(runs.map((run) => run.id));
     for (const id of this.rows.keys()) if (!kept.has(id)) this.rows.delete(id);

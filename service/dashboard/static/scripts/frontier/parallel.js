@@ -137,12 +137,14 @@ export class ParallelPlot extends PlanFigure {
     pen.font = font(12, 600);
     const room = Math.max(60, step - 8);
     const at = Math.min(width - 2, Math.max(2, x));
-    pen.textAlign = at < room / 2 ? "left" : at > width - room / 2 ? "right" : "center";
-    const edge = pen.textAlign === "left" ? 2 : pen.textAlign === "right" ? width - 2 : at;
-    pen.fillText(shortened(pen, title, room), edge, 11);
+    const shown = shortened(pen, title, room);
+    const half = pen.measureText(shown).width / 2;
+    // The first and the last stay within the figure, and touch their axes.
+    pen.textAlign = at < half + 2 ? "left" : at > width - half - 2 ? "right" : "center";
+    pen.fillText(shown, at, 11);
     pen.font = font(11);
     pen.fillStyle = color("muted");
-    pen.fillText(scale.unit, edge, 27);
+    pen.fillText(scale.unit, at, 27);
   }
 
   /** What an axis is bounded to, or is being. @param {import("../charts/pen.js").Pen} pen @param {number} k */

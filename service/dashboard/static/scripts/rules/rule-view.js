@@ -78,9 +78,24 @@ async function showDrawing(place, into, rule) {
     const sketches = () => [...into.querySelectorAll("svg")];
     const menu = saveMenu(new SvgFile(sketches), () => `rule-${rule.name}`, () => costRows(found));
     into.append(side("After", found.after, "made", places), costs(found, menu));
+    pointAlong(into);
   } catch (error) {
     fill(into, errorNotice(error));
   }
+}
+
+/** Let the arrow point down where the sides do not stand beside one another. @param {HTMLElement} sides */
+function pointAlong(sides) {
+  const [before, , after] = /** @type {HTMLElement[]} */ ([...sides.children]);
+  let seen = 0;
+  new ResizeObserver(() => {
+    if (sides.clientWidth === seen) return;
+    seen = sides.clientWidth;
+    requestAnimationFrame(() => {
+      sides.classList.remove("is-stacked");
+      sides.classList.toggle("is-stacked", after.offsetTop >= before.offsetTop + before.offsetHeight);
+    });
+  }).observe(sides);
 }
 
 /** @param {string} title @param {import("./sketch.js").Side} drawn @param {"removed" | "made"} change
@@ -150,7 +165,7 @@ function showRates(place, name, snapshots) {
   const own = snapshots.filter((row) => row.rule === name);
   if (!(into instanceof HTMLElement) || own.length < 2) return into?.remove();
   const chart = new LineChart(into, `Credit of ${name} by a thousand moves, run by run; the table has its sums`);
-  into.append(saveMenu(chart, () => `rule-${name}.credit`, () => chart.rows()));
+  into.after(saveMenu(chart, () => `rule-${name}.credit`, () => chart.rows()));
   chart.show({
     series: [
       {
