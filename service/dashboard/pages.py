@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import tomllib
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import APIRouter, HTTPException, Query, Request
+from fastapi import APIRouter, Body, HTTPException, Query, Request
 from fastapi.responses import FileResponse, RedirectResponse, Response
 from starlette.templating import Jinja2Templates
 
@@ -126,6 +128,16 @@ def new_run_page(request: Request) -> Response:
         defaults=RunOptions(),
         priorities=(LOWEST, HIGHEST),
     )
+
+
+@router.post("/runs/new/mesh")
+def mesh_fields(text: Annotated[str, Body(embed=True)]) -> Response:
+    """Return the fields of a mesh file, which is TOML, as the form for a run sends them; the API checks them."""
+    try:
+        fields = json.dumps(tomllib.loads(text), allow_nan=False, default=str)
+    except (ValueError, RecursionError) as error:
+        raise HTTPException(422, f"This is no TOML: {error}") from error
+    return Response(fields, media_type="application/json")
 
 
 @router.get("/runs/{run_id}")

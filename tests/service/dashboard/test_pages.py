@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, expect
 
+from tapestry.hardware import load_mesh
+from tapestry.hardware.mesh_text import mesh_text
 from tapestry.teg.builder import GraphBuilder
 from tapestry.teg.document import dumps
 from tests.service.dashboard.conftest import Open
@@ -182,6 +184,20 @@ def test_a_run_by_the_form_whose_faults_stand_at_their_fields(
     assert (run["constraints"], run["priority"]) == (["peak_memory_bytes<=2GiB"], -3)
     assert run["budget"] == {"seconds": 2.5, "evaluations": None, "deadline_seconds": None}
     expect(page.get_by_role("heading", level=1)).to_have_text("by the form")
+
+
+def test_an_own_mesh_may_be_a_file(idle_service: Service, visit: Open, tmp_path: Path) -> None:
+    page = visit(idle_service, "/runs/new", expected=("status of 422",))
+    page.get_by_text("own", exact=True).click()
+    text = page.locator("#mesh-json")
+    text.fill("name = ")
+    expect(page.locator("#mesh-message")).to_contain_text("This is no TOML")
+    text.fill(mesh_text(load_mesh("n300")))
+    expect(page.locator("#preview")).to_contain_text('"topology"')
+    expect(page.locator("#mesh-message")).to_be_empty()
+    (tmp_path / "mine.toml").write_text(mesh_text(load_mesh("n300")).replace('"n300"', '"mine"', 1))
+    page.get_by_label("Read it from a file").set_input_files(tmp_path / "mine.toml")
+    expect(page.locator("#preview")).to_contain_text('"mine"')
 
 
 def test_a_run_on_different_nodes_names_their_devices(idle_service: Service, visit: Open) -> None:

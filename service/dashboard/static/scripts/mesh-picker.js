@@ -1,9 +1,9 @@
 /**
- * The mesh: one of the catalog, or an object with a mesh file's fields.
+ * The mesh: one of the catalog, or a mesh file, whose fields may also be given as JSON.
  * @module mesh-picker
  */
 
-import { get } from "./api.js";
+import { get, post } from "./api.js";
 import { byId, element, fill, say } from "./dom.js";
 import { meshFacts } from "./mesh-facts.js";
 import { pairs } from "./pairs.js";
@@ -22,7 +22,10 @@ export class MeshPicker {
       input.addEventListener("change", () => this.#source());
     byId("mesh").addEventListener("change", () => this.#show());
     byId("nodes").addEventListener("input", () => this.#show());
-    byId("mesh-json").addEventListener("input", () => this.#read());
+    /** The text of a mesh file, and its fields once the service has read it. */
+    this.file = { text: "", fields: /** @type {any} */ (null) };
+    byId("mesh-json").addEventListener("input", () => this.#changed());
+    byId("mesh-file").addEventListener("change", () => this.#open(byId("mesh-file").files[0]));
   }
 
   async load() {
@@ -61,7 +64,7 @@ export class MeshPicker {
     return /** @type {any} */ (document.querySelector("input[name=mesh-source]:checked")).value === "inline";
   }
 
-  /** @returns {any} a name or an object; null where the text is no JSON */
+  /** @returns {any} a name or an object; null where the text has no fields, or none as yet */
   get mesh() {
     if (this.isInline) return this.#read();
     return this.#nodes === "1" ? byId("mesh").value : `${this.#nodes}x-${byId("mesh").value}`;
@@ -90,8 +93,32 @@ export class MeshPicker {
     return JSON.stringify({ name: `my-${mesh.name}`, device: mesh.device.name, axes }, null, 2);
   }
 
+  /** Take the text of a file. @param {File | undefined} file */
+  async #open(file) {
+    if (!file) return;
+    byId("mesh-json").value = await file.text();
+    this.#changed();
+  }
+
+  /** Let the service read the fields of what is no JSON object: a mesh file is TOML. */
+  async #changed() {
+    const text = byId("mesh-json").value;
+    say(byId("mesh-message"), "");
+    if (!text.trim() || isObject(text)) return void this.onChange();
+    this.file = { text, fields: null };
+    try {
+      const fields = await post("/runs/new/mesh", { text });
+      if (this.file.text !== text) return;
+      this.file.fields = fields;
+    } catch (error) {
+      if (this.file.text === text) say(byId("mesh-message"), error instanceof Error ? error.message : String(error));
+    }
+    this.onChange();
+  }
+
   #read() {
     const text = byId("mesh-json").value;
+    if (!isObject(text)) return text === this.file.text ? this.file.fields : null;
     try {
       const found = JSON.parse(text);
       if (typeof found !== "object" || found === null || Array.isArray(found))
@@ -148,4 +175,9 @@ export class MeshPicker {
     );
     this.onChange();
   }
+}
+
+/** Whether a text is meant as a JSON object; a mesh file begins otherwise. @param {string} text */
+function isObject(text) {
+  return text.trimStart().startsWith("{");
 }

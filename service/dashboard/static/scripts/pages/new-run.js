@@ -99,7 +99,7 @@ function missing() {
   const detail = graphs.reading ? `wait until ${graphs.reading} is read, or choose another program` : "choose a program";
   if (!body.graph_id) faults.push({ pointer: "/graph_id", detail });
   if (body.mesh === null)
-    faults.push({ pointer: "/mesh", detail: "give a JSON object with a mesh file's fields" });
+    faults.push({ pointer: "/mesh", detail: "give a mesh file, or its fields as JSON" });
   if (!body.objectives.length) faults.push({ pointer: "/objectives", detail: "choose at least one" });
   (body.constraints ?? []).forEach((text, k) => {
     if (text.includes("?")) faults.push({ pointer: `/constraints/${k}`, detail: "give a number" });
