@@ -353,6 +353,17 @@ def test_rows_are_cards_on_a_phone(service: Service, hostile_run: str, visit: Op
     assert names[:4] == ["", "Status", "", "Mesh"]
 
 
+def test_the_navigation_fits_windows_of_any_width(idle_service: Service, visit: Open) -> None:
+    page = visit(idle_service, "/layouts")
+    for width in (390, *range(400, 1000, 20)):
+        page.set_viewport_size({"width": width, "height": 700})
+        end = page.evaluate(
+            "Math.max(...[...document.querySelectorAll('.top *')].map((one) => one.getBoundingClientRect().right))"
+        )
+        assert end <= width, width
+        assert page.evaluate("document.querySelector('.top nav').scrollWidth <= innerWidth"), width
+
+
 @pytest.mark.parametrize("path", ["/", "/runs/new", "/layouts"])
 def test_every_field_has_a_name(idle_service: Service, visit: Open, path: str) -> None:
     page = visit(idle_service, path)
