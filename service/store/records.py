@@ -137,7 +137,7 @@ class StoredBatch:
 
 @dataclass(frozen=True)
 class BatchStanding:
-    """How a batch stands: its entries by status, and the least value of each objective over all of its runs."""
+    """Standing of a batch: its entries by status, and the least value of each objective over all of its runs."""
 
     statuses: Mapping[str, int]
     best: Mapping[str, float]
