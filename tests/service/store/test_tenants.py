@@ -15,6 +15,7 @@ from tapestry.hardware import load_mesh
 from tapestry.optimizer.run.plan import Rate
 from tapestry.service.retention import Retention, collect
 from tapestry.service.store import (
+    BatchStanding,
     ComputedTensors,
     Idempotency,
     ImportRequest,
@@ -243,6 +244,7 @@ ANSWERS: Mapping[str, Mapping[str, tuple[Callable[[Any, World], Any], Any]]] = {
         ),
         "get": (lambda batches, w: batches.get(w.batch), UnknownId),
         "page": (lambda batches, w: batches.page(), ()),
+        "standings": (lambda batches, w: batches.standings([w.batch])[w.batch], BatchStanding({}, {})),
         "best": (lambda batches, w: batches.best(w.batch), {}),
         "entries": (lambda batches, w: batches.entries(w.batch), ()),
     },
