@@ -1,7 +1,9 @@
-"""Tasks of the pool that compute the documents of devices and meshes. Results are gzipped JSON."""
+"""Tasks of the pool that compute the documents of devices and meshes, as gzipped JSON, and that read mesh files."""
 
 from __future__ import annotations
 
+import json
+import tomllib
 from functools import lru_cache
 
 from tapestry.service.api.packing import gzipped_json
@@ -33,3 +35,14 @@ def compute_run_curves(run_id: str, address: StoreAddress) -> bytes:
     devices = {node.device.name: node.device for node in mesh.nodes or (mesh,)}
     shown = [document_of_device(device) for device in devices.values()]
     return gzipped_json({"mesh": document_of_mesh(mesh), "devices": shown})
+
+
+def read_mesh_file(text: str) -> tuple[str, str]:
+    """Read TOML, and return its fields as JSON, or what is wrong with it.
+
+    It is done in the pool, since a short text may state a key of so many parts that reading it takes gigabytes.
+    """
+    try:
+        return json.dumps(tomllib.loads(text), allow_nan=False, default=str), ""
+    except (ValueError, RecursionError) as error:
+        return "", str(error)

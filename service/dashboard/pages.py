@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import tomllib
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,6 +14,8 @@ from tapestry.hardware.layouts import NOTATIONS
 from tapestry.hardware.simulator.backend import BACKENDS
 from tapestry.optimizer.run.options import OPTIONS, RunOptions
 from tapestry.optimizer.run.plan import REASONS
+from tapestry.service.api import device_tasks
+from tapestry.service.api.context import Parts
 from tapestry.service.api.plan_exports import EXPORTS, INTO_PROGRAMS, KINDS
 from tapestry.service.dashboard.bundles import Bundle, page_script, style_sheet
 from tapestry.service.examples import DEMO_MODEL, example_model
@@ -131,12 +131,11 @@ def new_run_page(request: Request) -> Response:
 
 
 @router.post("/runs/new/mesh")
-def mesh_fields(text: Annotated[str, Body(embed=True)]) -> Response:
+def mesh_fields(text: Annotated[str, Body(embed=True)], parts: Parts) -> Response:
     """Return the fields of a mesh file, which is TOML, as the form for a run sends them; the API checks them."""
-    try:
-        fields = json.dumps(tomllib.loads(text), allow_nan=False, default=str)
-    except (ValueError, RecursionError) as error:
-        raise HTTPException(422, f"This is no TOML: {error}") from error
+    fields, fault = parts.pool.do(device_tasks.read_mesh_file, text)
+    if fault:
+        raise HTTPException(422, f"This is no TOML: {fault}")
     return Response(fields, media_type="application/json")
 
 

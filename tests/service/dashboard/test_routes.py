@@ -51,18 +51,6 @@ def test_pages_have_no_inline_scripts_or_styles_and_no_other_host(client: TestCl
     assert len(titles) == 1 and titles[0].endswith("Tapestry")
 
 
-def test_a_mesh_file_is_read_for_the_form(client: TestClient) -> None:
-    text = 'name = "mine"\n[[axes]]\nname = "gpu"\nsize = 4\n'
-    answer = client.post("/runs/new/mesh", json={"text": text})
-    assert answer.json() == {"name": "mine", "axes": [{"name": "gpu", "size": 4}]}
-
-
-@pytest.mark.parametrize("text", ["name = ", "size = inf", "a = " + 10_000 * "[", "\0"])
-def test_what_is_no_mesh_file_is_refused(client: TestClient, text: str) -> None:
-    answer = client.post("/runs/new/mesh", json={"text": text})
-    assert answer.status_code == 422 and answer.json()["detail"].startswith("This is no TOML: ")
-
-
 @pytest.mark.parametrize("path", PAGES)
 def test_every_file_that_a_page_names_is_there(client: TestClient, path: str) -> None:
     for address in ADDRESS.findall(client.get(path).text):
